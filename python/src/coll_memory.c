@@ -155,8 +155,7 @@ static bool result_array(nxp_call *c, const char *how, size_t items)
     return ok;
 }
 
-/* ---- one function for each layout
- * ----------------------------------------------------------------- */
+/* ---- one function for each layout ------------------------------------------------------- */
 
 static bool prepare_broadcast(nxp_call *c)
 {

@@ -163,8 +163,7 @@ PyMethodDef nxp_p2p_methods[] = {
     NXP_FAST("irecv", comm_irecv), {NULL, NULL, 0, NULL},
 };
 
-/* ---- the type
- * --------------------------------------------------------------------------------------- */
+/* ---- the type --------------------------------------------------------------------------- */
 
 static PyObject *get_rank(PyObject *obj, void *unused)
 {

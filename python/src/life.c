@@ -179,8 +179,7 @@ static PyObject *comm_close(PyObject *obj, PyObject *unused)
     Py_END_ALLOW_THREADS Py_RETURN_NONE;
 }
 
-/* ---- new communicators --------------------------------------------------------------------------
- */
+/* ---- new communicators ------------------------------------------------------------------ */
 
 static nexar_err run_split(nxp_job *job)
 {
@@ -297,8 +296,7 @@ static PyObject *comm_host(PyObject *obj, PyObject *arg)
                                              where.local_size, where.leader, where.name);
 }
 
-/* ---- failures and changes
- * -------------------------------------------------------------------------- */
+/* ---- failures and changes --------------------------------------------------------------- */
 
 static nexar_err run_agree(nxp_job *job)
 {

@@ -99,8 +99,7 @@ static PyObject *comm_irecvv(PyObject *self, PyObject *const *args, Py_ssize_t n
                             kwnames);
 }
 
-/* ---- matched probes ----------------------------------------------------------------------------
- */
+/* ---- matched probes --------------------------------------------------------------------- */
 
 /* A Message, or the bytes of a message of any length. */
 static PyObject *receive(PyObject *obj, nxp_gives gives, bool blocking, PyObject *const *args,

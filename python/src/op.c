@@ -132,8 +132,7 @@ void nxp_op_look(nxp_op *op)
     }
 }
 
-/* ---- outcomes ----------------------------------------------------------------------------------
- */
+/* ---- outcomes --------------------------------------------------------------------------- */
 
 /* A Status is a tuple.  Creating it without its own __new__, a Python function, takes a third of
  * the time. */
@@ -219,8 +218,7 @@ PyObject *nxp_op_outcome(nxp_op *op)
     return op->result;
 }
 
-/* ---- waiting
- * ------------------------------------------------------------------------------------- */
+/* ---- waiting ---------------------------------------------------------------------------- */
 
 /* Waits one slice, at most until |left_ns|. */
 static nexar_err wait_slice(nxp_op *op, uint64_t left_ns)

@@ -143,8 +143,7 @@ static PyObject *comm_on_failure(PyObject *obj, PyObject *fn)
     Py_RETURN_NONE;
 }
 
-/* ---- calls
- * ---------------------------------------------------------------------------------------- */
+/* ---- calls ------------------------------------------------------------------------------ */
 
 static nexar_err run_call(nxp_job *job)
 {

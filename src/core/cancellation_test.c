@@ -329,8 +329,7 @@ static void test_a_call_of_a_cancelled_thread_is_made(void **state)
     cancel_all(true);
 }
 
-/* ---- without a world of others ----------------------------------------------------------------
- */
+/* ---- without a world of others ---------------------------------------------------------- */
 
 static nexar_err joins_and_leaves(nexar_config *cfg)
 {

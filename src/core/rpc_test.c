@@ -515,8 +515,7 @@ static void test_a_flood_of_calls_needs_bounded_memory_and_loses_none(void **sta
     nexar_config_free(cfg);
 }
 
-/* ---- waiting handlers --------------------------------------------------------------------------
- */
+/* ---- waiting handlers ------------------------------------------------------------------- */
 
 typedef struct gate {
     pthread_mutex_t lock;

@@ -1,7 +1,8 @@
 /*
- * cell.h - a cell of the fault matrix: what happens, to whom, in the middle of what, between
- * ranks that are linked how; and the board on which the processes of a cell write what they
- * saw.  matrix.c drives, rank.c is a rank.
+ * cell.h - a cell of the fault matrix: a fault, its victims, a workload and a transport; and the
+ * board on which the processes of a cell record their observations.
+ *
+ * matrix.c drives, rank.c is a rank.
  */
 #ifndef NXT_CELL_H
 #define NXT_CELL_H
@@ -16,7 +17,7 @@
 
 enum { NXT_CELL_RANKS = 4, NXT_JOINER = NXT_CELL_RANKS, NXT_CELL_PROCESSES };
 
-/* ---- what there is ------------------------------------------------------------------------ */
+/* ---- faults ------------------------------------------------------------------------------- */
 
 typedef enum nxt_strike {
     NXT_KILL,
@@ -24,36 +25,36 @@ typedef enum nxt_strike {
     NXT_EXIT,   /* exit() between two operations, without nexar_finalize */
     NXT_CRASH,  /* a segmentation fault there */
     NXT_MUTE,   /* nothing that the victims' host sends arrives */
-    NXT_DEAF,   /* nothing that it is sent arrives */
+    NXT_DEAF,   /* nothing that is sent to it arrives */
     NXT_CUT,    /* both */
     NXT_BRIEF,  /* both, for a third of heartbeat_timeout */
     NXT_SEED,   /* the seed is killed */
-    NXT_ALARM,  /* all ranks have 1,000 signals a second, from before init to the end */
-    NXT_FAULTY, /* all have calls that are interrupted and cut short: support/interrupt.h */
+    NXT_ALARM,  /* all ranks receive 1,000 signals per second, from before init to the end */
+    NXT_FAULTY, /* calls of all ranks are interrupted and cut short: support/interrupt.h */
     NXT_TIMED   /* the victim kills itself in the middle of the call named by |during| */
 } nxt_strike;
 
 /* The call in which one more rank (nxt_fault.late) kills itself. */
 typedef enum nxt_during { NXT_NEVER, NXT_IN_INIT, NXT_IN_RECOVERY } nxt_during;
 
-/* How those who are left go on. */
+/* How the survivors continue. */
 typedef enum nxt_recovery {
     NXT_SHRINK,
     NXT_UPDATE,
-    NXT_AUTOMATIC, /* the communicator is made whole by itself, when a collective has failed */
-    NXT_RETRIED    /* and collectives are run again: those of nxt_work.again do not fail */
+    NXT_AUTOMATIC, /* the communicator is rebuilt automatically, when a collective has failed */
+    NXT_RETRIED    /* and collectives are repeated: those of nxt_work.again do not fail */
 } nxt_recovery;
 
 typedef struct nxt_fault {
     const char *name;
     nxt_strike strike;
-    unsigned victims; /* ranks, as bits; for what befalls a host NXT_HOST_OF_2 */
+    unsigned victims; /* ranks, as bits; for faults of a host NXT_HOST_OF_2 */
     nxt_during during;
     int late; /* see nxt_during */
     nxt_recovery recovery;
-    bool joins;           /* a rank comes when the others are struck: place NXT_JOINER */
-    const char *settings; /* "name=value name=value" for ranks and seed, beside the common ones */
-    double aim_ms;        /* all survivors know after this; 0: as the transport says */
+    bool joins;           /* a rank joins at the time of the fault: place NXT_JOINER */
+    const char *settings; /* "name=value name=value" for ranks and seed, besides the common ones */
+    double aim_ms;        /* deadline for all survivors to know; 0: as the transport says */
 } nxt_fault;
 
 enum { NXT_HOST_OF_2 = 1 << 30 };
@@ -62,29 +63,29 @@ typedef struct nxt_transport {
     const char *name;
     const char *transports;   /* the setting */
     int host[NXT_CELL_RANKS]; /* of each rank */
-    double aim_ms;            /* a killed rank is known to all after this, */
-    double rebuild_ms;        /* and so much later all have a right sum without it */
+    double aim_ms;            /* deadline for all to know of a killed rank, */
+    double rebuild_ms;        /* and for a correct sum without that rank after this */
 } nxt_transport;
 
-/* One step of a workload, number |i|, checked.  |*wrong| is set to words if the call says that
- * all is well and the values are not. */
+/* Step |i| of a workload, with a check of its results.  Sets |*wrong| to a message if the call
+ * succeeds and the results are wrong. */
 typedef struct nxt_work {
     const char *name;
     nexar_err (*prepare)(nexar_comm *c); /* a communicator, once; may be NULL */
     nexar_err (*step)(nexar_comm *c, uint64_t i, const char **wrong);
-    bool lonely; /* a failure reaches only those beside the failed one: others are revoked */
-    bool calls;  /* no collective: what recovers by itself revokes them */
+    bool lonely; /* a failure reaches only the neighbours of the failed rank: others are revoked */
+    bool calls;  /* no collective: automatic recovery revokes the operations */
     bool again;  /* retry=on runs it again */
-    bool makes;  /* communicators: those who fail to revoke what they were to have */
+    bool makes;  /* creates communicators: survivors revoke the incomplete ones */
 } nxt_work;
 
 extern const nxt_work nxt_works[];
 extern const int nxt_works_count;
-/* What all do on a communicator that was made anew: a sum over all, checked. */
+/* The step of all ranks on a rebuilt communicator: a sum over all, checked. */
 nexar_err nxt_work_sum(nexar_comm *c, uint64_t i, const char **wrong);
-/* The sentence of the step that failed last, which may have called more of nexar since. */
+/* The message of the step that failed last, which may have called nexar again since. */
 const char *nxt_work_said(void);
-/* The ranks that |c| may lose in a step that is run again, as bits. */
+/* The ranks that |c| may lose in a repeated step, as bits. */
 void nxt_work_may_lose(unsigned ranks);
 
 typedef struct nxt_cell {
@@ -95,7 +96,7 @@ typedef struct nxt_cell {
     int living;       /* ranks that are left at the end */
 } nxt_cell;
 
-/* Whether |rank|, which is not struck, waits in each step for one that is: it must find out by
+/* Whether |rank|, which is no victim, waits in each step for a victim: it must detect the failure
  * itself, whatever the others do. */
 bool nxt_cell_needs(const nxt_cell *cell, int rank);
 
@@ -104,12 +105,12 @@ bool nxt_cell_needs(const nxt_cell *cell, int rank);
 typedef enum nxt_stage {
     NXT_STARTED,
     NXT_RUNNING, /* steps on the whole world */
-    NXT_KNOWS,   /* has had an error */
-    NXT_REBUILT, /* has had a right result from all who are left */
+    NXT_KNOWS,   /* an error has occurred */
+    NXT_REBUILT, /* a correct result from all survivors */
     NXT_DONE     /* finalized */
 } nxt_stage;
 
-/* What one process saw; times are CLOCK_MONOTONIC, ns. */
+/* The observations of one process; times are CLOCK_MONOTONIC, ns. */
 typedef struct nxt_seen {
     _Atomic int stage;
     _Atomic uint64_t steps;
@@ -119,20 +120,20 @@ typedef struct nxt_seen {
     uint64_t known, rebuilt;
     int fds_first, fds_running, fds_rebuilt, fds_last;
     long rss_running, rss_rebuilt; /* KiB */
-    char files[1024];              /* those of fds_rebuilt, in words */
-    char wrong[320];               /* what it found that should not be; "": nothing */
+    char files[1024];              /* the descriptors in fds_rebuilt, as text */
+    char wrong[320];               /* an unexpected observation; "": none */
 } nxt_seen;
 
 typedef struct nxt_board {
     nxt_seed_place seed;
     _Atomic bool strike;   /* NXT_EXIT, NXT_CRASH: now */
-    _Atomic bool end;      /* where nothing is lost: come to an end */
-    _Atomic uint64_t last; /* set by rank 0 then: the step before which all stop */
+    _Atomic bool end;      /* nothing is lost in this cell: end normally */
+    _Atomic uint64_t last; /* set by rank 0 then: the step before which all ranks stop */
     _Atomic uint64_t at;   /* when it happened */
     nxt_seen seen[NXT_CELL_PROCESSES];
 } nxt_board;
 
-/* A rank's life, in a process of its own that is on its host already; its exit code. */
+/* Runs a rank, in a process of its own that is on its host already; returns its exit code. */
 int nxt_rank_live(const nxt_cell *cell, nxt_board *board, int rank);
 
 #endif /* NXT_CELL_H */

@@ -1,18 +1,17 @@
 /*
- * churn.c - a world in which every second a rank is killed or one comes, while the others add
- * up numbers: the sums are right at every step, and a rank that stays needs no more memory and
- * no more descriptors in the end than in the beginning.
+ * churn.c - a world in which every second a rank is killed or joins, while the others add up
+ * numbers.  Every sum is correct, and a rank that stays uses no more memory and descriptors at
+ * the end than at the beginning.
  *
  *     churn [--ranks N] [--hosts N] [--seconds N] [--every MS] [--pause MS] [--most MS]
  *           [--quic | --both] [--verbose] WIRE
  *
  * 8 ranks on one host, by shared memory; with --quic two on each of four hosts, by QUIC; with
- * --both these, and by shared memory where two are on one host.  --ranks and --hosts say how many
- * there are instead.  One comes or goes --every MS
- * (1000), and between two steps a rank computes, that is, does nothing, for --pause MS (2): 20
- * need a tenth of the processor.  With --most it is wrong if the others take longer to go on
- * after one was killed, and what all have said is shown.  WIRE is the program of tests/net/wire.c.
- * Ends with 0 if all was right, 77 if it cannot be tried here.
+ * --both the same, and shared memory within each host.  --ranks and --hosts change the numbers.
+ * A rank joins or is killed --every MS (1000).  Between two steps a rank sleeps for --pause MS
+ * (2), in place of computing: 20 need a tenth of the processor.  With --most the test fails if
+ * the survivors take longer to continue after a kill, and prints the output of all ranks.  WIRE
+ * is the program of tests/net/wire.c. Exit code 0: passed; 77: not possible here.
  */
 #include <malloc.h>
 #include <signal.h>
@@ -32,23 +31,23 @@
 #include "party.h"
 
 enum {
-    HOSTS = 4, /* where ranks are not on one */
-    STAYS = 0, /* the process that is not killed, and is measured */
+    HOSTS = 4, /* if ranks are on several hosts */
+    STAYS = 0, /* the process that is never killed, and is measured */
     PROCESSES_MOST = 2048,
     COUNT = 1024, /* numbers that are added up */
     PATIENCE_S = NXT_SANITIZED ? 120 : 60,
-    GROWTH_KIB = 2048, /* between the first third of the time and the last, */
-    HEAP_KIB = 128,    /* of which the heap, */
-    LOSS_KIB = 10,     /* and with each that was killed between */
+    GROWTH_KIB = 2048, /* growth between the first third of the time and the last, */
+    HEAP_KIB = 128,    /* of the heap, */
+    LOSS_KIB = 10,     /* and per killed rank between them */
     SKIPPED = 77
 };
 static const uint64_t SECOND = 1000000000;
 
 /* Of one process. */
 typedef struct seen {
-    _Atomic int size; /* of the world in its last right step; 0: none yet */
+    _Atomic int size; /* size of the world in its last correct step; 0: none yet */
     _Atomic uint64_t steps;
-    _Atomic long heap; /* of the one that stays, KiB in use */
+    _Atomic long heap; /* of the surviving process, KiB in use */
     char wrong[256];
 } seen;
 
@@ -62,18 +61,18 @@ typedef struct churn {
     nxt_hosts hosts;
     bool verbose;
     const char *transports; /* "shm": all are on one host */
-    int ranks, on_hosts;    /* on_hosts: 0: as the transports say */
+    int ranks, on_hosts;    /* on_hosts: 0: by the transports */
     int seconds, every_ms, pause_ms, most_ms;
     board *board;
     nxt_process seed, at[PROCESSES_MOST];
     int started, living;
-    int host[PROCESSES_MOST]; /* who comes takes the place of the one who went: a host has */
-    int vacant;               /* as many ranks at any sample; -1: no place is free */
-    int fds[PROCESSES_MOST];  /* samples of the one that stays, when all are there */
+    int host[PROCESSES_MOST]; /* a joiner takes the host of the killed rank: a host has */
+    int vacant;               /* the same number of ranks at any sample; -1: no place is free */
+    int fds[PROCESSES_MOST];  /* samples of the surviving process, when all ranks are present */
     long rss[PROCESSES_MOST], heap[PROCESSES_MOST];
     int samples, killed, joined;
-    double rebuilt_ms[PROCESSES_MOST], joined_ms; /* of each that was killed; the longest */
-    double stood_ms; /* that this process itself was kept from running, at most */
+    double rebuilt_ms[PROCESSES_MOST], joined_ms; /* per killed rank; the longest */
+    double stood_ms; /* maximum time for which this process itself did not run */
     char failure[512];
 } churn;
 
@@ -82,8 +81,7 @@ static struct timespec time_of(int ms)
     return (struct timespec){.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000L};
 }
 
-/* ---- a rank -------------------------------------------------------------------------------------
- */
+/* ---- a rank ----------------------------------------------------------------------------- */
 
 __attribute__((format(printf, 2, 3))) static _Noreturn void wrong(seen *s, const char *format, ...)
 {
@@ -95,7 +93,7 @@ __attribute__((format(printf, 2, 3))) static _Noreturn void wrong(seen *s, const
     _exit(1);
 }
 
-/* One step: the sum over all, and whether all come to an end. */
+/* One step: the sum over all ranks, and whether all have completed it. */
 static nexar_err step(nexar_comm *w, const board *b, seen *s, bool *end)
 {
     static int64_t v[COUNT];
@@ -126,10 +124,10 @@ static nexar_err step(nexar_comm *w, const board *b, seen *s, bool *end)
     return NEXAR_OK;
 }
 
-/* Whatever happens in a step, all meet in the update behind it. */
+/* Whatever happens in a step, all ranks meet in the following update. */
 static void live(board *b, seen *s, int pause_ms)
 {
-    const struct timespec pause = time_of(pause_ms); /* what a rank computes */
+    const struct timespec pause = time_of(pause_ms); /* stands for computation */
     nexar_comm *w = NULL;
     bool end = false, fresh = true;
     nexar_err err = nexar_init(NULL, &w);
@@ -159,8 +157,7 @@ static void live(board *b, seen *s, int pause_ms)
     }
 }
 
-/* ---- the world
- * ------------------------------------------------------------------------------------- */
+/* ---- the world -------------------------------------------------------------------------- */
 
 __attribute__((format(printf, 2, 3))) static void fail(churn *c, const char *format, ...)
 {
@@ -188,7 +185,7 @@ static void start_rank(churn *c)
     if (i == STAYS) {
         char last[16];
 
-        (void)snprintf(last, sizeof(last), "%d", c->ranks - 1); /* not the first, who leads */
+        (void)snprintf(last, sizeof(last), "%d", c->ranks - 1); /* not the first rank, the leader */
         nxt_set("rank", last);
     }
     live(c->board, &c->board->of[i], c->pause_ms);
@@ -196,7 +193,7 @@ static void start_rank(churn *c)
     exit(0);
 }
 
-/* Nobody ends whom nobody has killed. */
+/* Only processes that this test has killed may have ended. */
 static bool all_well(churn *c, uint64_t deadline)
 {
     int status = 0;
@@ -226,7 +223,7 @@ static bool all_have_size(const churn *c)
     return true;
 }
 
-/* Until all who live have made a step together after |what|; ms. */
+/* Waits until all live ranks have made a step together after |what|; returns ms. */
 static double await_world(churn *c, const char *what)
 {
     const uint64_t from = nxt_now_ns(), deadline = from + PATIENCE_S * SECOND;
@@ -255,7 +252,7 @@ static void kill_one(churn *c)
     int which = 1 + (int)((nxt_now_ns() / 1000) % (uint64_t)(c->living - 1)), i = STAYS;
     double ms;
 
-    while (which > 0) { /* the which-th of those who live, without the first */
+    while (which > 0) { /* the which-th live rank, without the first */
         i++;
         which -= (c->at[i].pid != 0);
     }
@@ -289,8 +286,7 @@ static void add_one(churn *c)
     }
 }
 
-/* ---- what must be true
- * ------------------------------------------------------------------------------- */
+/* ---- checks ----------------------------------------------------------------------------- */
 
 static int compare(const void *a, const void *b)
 {
@@ -306,7 +302,7 @@ static int compare_times(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Of |n| numbers from |at| on. */
+/* The median of |n| numbers from |at| on. */
 static long median(const long *at, int n)
 {
     long copy[PROCESSES_MOST];
@@ -414,7 +410,7 @@ static void run(churn *c)
     check_flat(c);
 }
 
-/* Reads the numbers and words that |c| is run with; the program WIRE, or NULL. */
+/* Parses the options of |c|; returns the program WIRE, or NULL. */
 static const char *read_arguments(churn *c, int argc, char **argv)
 {
     const struct {
@@ -478,7 +474,7 @@ int main(int argc, char **argv)
     if ((c.board == MAP_FAILED) || !nxt_hosts_open(&c.hosts, c.on_hosts, wire)) {
         return SKIPPED;
     }
-    (void)prctl(PR_SET_CHILD_SUBREAPER, 1); /* what processes leave behind is found here */
+    (void)prctl(PR_SET_CHILD_SUBREAPER, 1); /* becomes parent of orphans */
     run(&c);
     if (c.failure[0] != '\0') {
         tell(&c);
@@ -487,7 +483,7 @@ int main(int argc, char **argv)
         nxt_process_end(&c.at[i], &(int){0});
     }
     nxt_process_end(&c.seed, &(int){0});
-    if (!NXT_SANITIZED && (nxt_find_child(c.hosts.wire) != 0)) { /* which has helpers */
+    if (!NXT_SANITIZED && (nxt_find_child(c.hosts.wire) != 0)) { /* it starts helper processes */
         fail(&c, "a process is left, and lives");
         (void)fprintf(stderr, "FAILED: %s\n", c.failure);
     }

@@ -24,7 +24,7 @@ static _Noreturn void die(const char *what)
 
 /* ---- namespaces ------------------------------------------------------------------------- */
 
-/* Asks for the namespace that this process is in. */
+/* Requests the network namespace of this process. */
 static int here(void)
 {
     const int fd = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
@@ -53,7 +53,8 @@ static void set_address(int s, struct ifreq *request, unsigned long what, const 
     }
 }
 
-/* The interface |name| of where we are gets |address| (NULL: has one) and goes up. */
+/* Assigns |address| (NULL: it has one) to the interface |name| of this namespace, and brings it
+ * up. */
 static void take_up(const char *name, const char *address)
 {
     const int s = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
@@ -107,7 +108,7 @@ static _Noreturn void be_wire(const nxt_hosts *h, const char *wire, int in, int 
     die(wire);
 }
 
-/* Reads a line of the wire; false: it has ended. */
+/* Reads a line from the wire program; false: it has ended. */
 static bool answered(const nxt_hosts *h)
 {
     char c = 0;

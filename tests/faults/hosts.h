@@ -1,6 +1,6 @@
 /*
- * hosts.h - hosts for programs that test: network namespaces without a name, on the wire of
- * tests/net/wire.c.  They end with the last process in them, however that ends.
+ * hosts.h - hosts for test programs: anonymous network namespaces, connected by the wire of
+ * tests/net/wire.c.  A namespace ends with its last process, however that process ends.
  */
 #ifndef NXT_HOSTS_H
 #define NXT_HOSTS_H
@@ -16,18 +16,18 @@ typedef struct nxt_hosts {
     int orders, answers; /* pipes to and from it */
 } nxt_hosts;
 
-/* |n| hosts, 10.90.0.1 and on, on the wire that the program |wire| is; those of two calls do
- * not see each other.  false: not possible here, and why is said on stderr. */
+/* Creates |n| hosts, 10.90.0.1 and up, on a wire that the program |wire| runs; hosts of two calls
+ * are not connected.  False: not possible here; the reason is on stderr. */
 bool nxt_hosts_open(nxt_hosts *h, int n, const char *wire);
 
-/* This process is on host |i| from now on. */
+/* Moves this process to host |i|. */
 void nxt_hosts_enter(const nxt_hosts *h, int i);
 
-/* |word| is cut, mute (what it sends is lost), deaf (what it is sent is lost) or heal, in
- * effect when the call returns. */
+/* |word| is cut, mute (frames from the host are lost), deaf (frames to the host are lost) or heal;
+ * in effect on return. */
 void nxt_hosts_order(nxt_hosts *h, const char *word, int i);
 
-/* How many abstract sockets there are on host |i|. */
+/* The number of abstract sockets on host |i|. */
 int nxt_hosts_sockets(const nxt_hosts *h, int i);
 
 void nxt_hosts_close(nxt_hosts *h);

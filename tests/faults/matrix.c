@@ -1,15 +1,14 @@
 /*
- * matrix.c - the fault matrix: everything that can befall ranks, in the middle of everything
- * that they do, over every transport.
+ * matrix.c - the fault matrix: every fault, in every workload, over every transport.
  *
  *     matrix [--subset] [--only TEXT] [--jobs N] [--tries N] [--table FILE] WIRE
  *
  * WIRE is the program of tests/net/wire.c.  --subset: every fault with every workload, over
- * transports by turns.  --only: cells whose name "fault, workload, transport" has TEXT in it.
- * --jobs: so many cells at once, each with hosts of its own.  --tries: a cell that takes longer
- * than it may is run again, up to so often in all; without it, ten times as long is in time, as a
- * busy machine needs it.  --table: the measured times as Markdown.  Ends with 0 if all was as
- * promised, 77 if that cannot be tried here.
+ * alternating transports.  --only: cells whose name "fault, workload, transport" has TEXT in it.
+ * --jobs: the number of concurrent cells, each with hosts of its own.  --tries: a cell that
+ * exceeds its deadline is repeated, up to this number of tries; without it, the deadline is ten
+ * times as long, for busy machines.  --table: the measured times as Markdown.  Exit code 0: all
+ * cells passed; 77: not possible here.
  */
 #include <errno.h>
 #include <signal.h>
@@ -23,7 +22,7 @@
 
 #include "run.h"
 
-/* A row more is a line more. */
+/* A new row is a new line here. */
 #define FAST   "heartbeat_interval=200ms heartbeat_timeout=1s"
 #define PARTED FAST " quorum=majority"
 static const nxt_fault faults[] = {
@@ -91,7 +90,7 @@ static const nxt_fault faults[] = {
      .strike = NXT_TIMED,
      .during = NXT_IN_INIT,
      .late = 2,
-     .settings = "formation_timeout=2s", /* and something to begin with */
+     .settings = "formation_timeout=2s", /* and a value to start with */
      .aim_ms = 2500},
 };
 static const nxt_transport transports[] = {
@@ -109,9 +108,9 @@ enum {
     SKIPPED = 77
 };
 
-/* Of all lanes. */
+/* Shared by all lanes. */
 typedef struct results {
-    _Atomic int next; /* the cell that the next free lane takes */
+    _Atomic int next; /* the next cell to run */
     _Atomic int skipped, ran;
     nxt_result at[FAULTS * WORKS_MOST * TRANSPORTS];
 } results;
@@ -119,12 +118,11 @@ typedef struct results {
 static struct {
     bool subset;
     const char *only, *table, *wire;
-    int jobs, tries; /* tries: 0: one, with lenience */
+    int jobs, tries; /* tries: 0: one, with a longer deadline */
 } options = {.jobs = 1};
 static results *all;
 
-/* ---- cells --------------------------------------------------------------------------------------
- */
+/* ---- cells ------------------------------------------------------------------------------ */
 
 static int place(int fault, int work, int transport)
 {
@@ -143,7 +141,7 @@ static void name_cell(const nxt_cell *cell, char *text, size_t size)
                    cell->transport->name);
 }
 
-/* Every fault meets every workload, and every transport. */
+/* Every fault meets every workload and every transport. */
 static bool in_subset(int i)
 {
     const int fault = i / TRANSPORTS / nxt_works_count, work = i / TRANSPORTS % nxt_works_count;
@@ -165,8 +163,7 @@ static bool is_wanted(int i)
            ((options.only == NULL) || (strstr(name, options.only) != NULL));
 }
 
-/* ---- lanes
- * ----------------------------------------------------------------------------------------- */
+/* ---- lanes ------------------------------------------------------------------------------ */
 
 static void say(const nxt_cell *cell, const nxt_result *r)
 {
@@ -182,10 +179,10 @@ static void say(const nxt_cell *cell, const nxt_result *r)
     (void)fflush(stdout);
 }
 
-/* Once; false: it cannot be. */
+/* Runs it once; false: not possible. */
 static bool run_cell(const nxt_cell *cell, nxt_board *board, nxt_result *result)
 {
-    nxt_hosts hosts; /* new ones: a host that sent many refusals is sparing with more */
+    nxt_hosts hosts; /* new ones: a host that has sent many refusals limits their rate */
 
     if (!nxt_hosts_open(&hosts, HOSTS, options.wire)) {
         atomic_fetch_add(&all->skipped, 1);
@@ -197,7 +194,7 @@ static bool run_cell(const nxt_cell *cell, nxt_board *board, nxt_result *result)
     return true;
 }
 
-/* The same until it is in time. */
+/* Repeats the cell until it meets its deadline. */
 static bool try_cell(const nxt_cell *cell, nxt_board *board, nxt_result *result)
 {
     char late[512] = "", name[128];
@@ -266,8 +263,7 @@ static bool run_lanes(void)
     return ok;
 }
 
-/* ---- the table
- * ---------------------------------------------------------------------------------------- */
+/* ---- the table -------------------------------------------------------------------------- */
 
 static void write_cell(FILE *f, int i)
 {
@@ -370,7 +366,7 @@ int main(int argc, char **argv)
     }
     ok = run_lanes();
     if ((all->skipped > 0) && (all->ran == 0)) {
-        return SKIPPED; /* it is not possible here; later on it would be a failure */
+        return SKIPPED; /* not possible here; in a later cell that is a failure */
     }
     return report() + !ok;
 }

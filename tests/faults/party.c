@@ -76,7 +76,7 @@ static pid_t parent_of(const char *pid)
         (void)!fgets(line, sizeof(line), f);
         (void)fclose(f);
     }
-    at = strrchr(line, ')'); /* "12 (name) S 1 ..."; a name may have anything in it */
+    at = strrchr(line, ')'); /* "12 (name) S 1 ..."; the name may contain any character */
     return ((at == NULL) || (at[1] == '\0') || (at[2] == 'Z') || (at[2] == 'X'))
                ? 0
                : (pid_t)strtol(at + 3, NULL, 10);
@@ -102,8 +102,7 @@ pid_t nxt_find_child(pid_t but)
     return found;
 }
 
-/* ---- settings ----------------------------------------------------------------------------------
- */
+/* ---- settings --------------------------------------------------------------------------- */
 
 void nxt_set(const char *name, const char *value)
 {
@@ -153,10 +152,9 @@ _Noreturn void nxt_be_seed(nxt_seed_place *place, int ranks)
     }
 }
 
-/* ---- time, and what a process has
- * ----------------------------------------------------------------- */
+/* ---- time and resources ----------------------------------------------------------------- */
 
-/* All at once: then nobody waits for one that has met an error and sends no more. */
+/* All at once: otherwise a process could wait for one that has met an error and sends no more. */
 nexar_err nxt_link_all(nexar_comm *w)
 {
     const int n = nexar_size(w), me = nexar_rank(w);
@@ -202,7 +200,7 @@ static void path_of(pid_t pid, const char *what, char *path, size_t size)
 
 int nxt_open_files(pid_t pid)
 {
-    int n = (pid == 0) ? -3 : -2; /* ".", "..", and the one that looks */
+    int n = (pid == 0) ? -3 : -2; /* ".", "..", and the descriptor of this scan */
     char path[64];
     DIR *d;
 
@@ -248,6 +246,6 @@ long nxt_resident_kib(pid_t pid)
     }
     (void)fgets(line, sizeof(line), f);
     (void)fclose(f);
-    (void)strtol(line, &rest, 10); /* the first number is the size, the second what is there */
+    (void)strtol(line, &rest, 10); /* the first number is the size, the second the resident part */
     return strtol(rest, NULL, 10) * (sysconf(_SC_PAGESIZE) / 1024);
 }

@@ -1,6 +1,6 @@
 /*
- * rank.c - a rank of a cell: works until something befalls it or the others, and then does
- * what is left to do.  What it saw is on the board; what it finds wrong ends it.
+ * rank.c - a rank of a cell: works until a fault affects it or another rank, and then recovers.  It
+ * records its observations on the board; an unexpected one ends the process.
  */
 #include <signal.h>
 #include <stdarg.h>
@@ -20,11 +20,11 @@ typedef struct life {
     nxt_board *board;
     nxt_seen *seen;
     int rank;
-    nexar_comm *world, *comm; /* |comm| is what steps are made on */
+    nexar_comm *world, *comm; /* steps use |comm| */
     uint64_t steps;
 } life;
 
-/* ---- what they have in common --------------------------------------------------------------- */
+/* ---- shared --------------------------------------------------------------------------------- */
 
 __attribute__((format(printf, 2, 3))) static _Noreturn void wrong(life *l, const char *format, ...)
 {
@@ -45,7 +45,7 @@ static void expect_ok(life *l, nexar_err err, const char *what)
 
 static void expect_lost(life *l, nexar_err err, const char *what)
 {
-    /* To one that died in init there may never have been a link. */
+    /* There may never have been a link to a rank that died in init. */
     if ((err != NEXAR_EPEER) && (err != NEXAR_EREVOKED) &&
         ((err != NEXAR_ECONNECT) || (l->cell->fault->during != NXT_IN_INIT))) {
         wrong(l, "%s, of which a rank is gone: %s", what, nexar_err_name(err));
@@ -60,10 +60,9 @@ static void expect_value(life *l, const char *what)
     }
 }
 
-/* ---- its own end ------------------------------------------------------------------------------
- */
+/* ---- a victim's own end ----------------------------------------------------------------- */
 
-/* In |us| microseconds, whatever it does then. */
+/* Ends the process in |us| microseconds, whatever it does then. */
 static void die_in(life *l, uint64_t us)
 {
     struct sigevent event = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGKILL};
@@ -84,7 +83,7 @@ static bool dies_in(const life *l, nxt_during during)
     return (l->cell->fault->during == during) && (l->cell->fault->late == l->rank);
 }
 
-/* The wrongs of user code, for the victim. */
+/* The faults of user code, in the victim. */
 static void commit_wrong(life *l)
 {
     if (!atomic_load(&l->board->strike) || !((l->cell->victims >> l->rank) & 1)) {
@@ -98,8 +97,7 @@ static void commit_wrong(life *l)
     (void)raise(SIGSEGV);
 }
 
-/* ---- working ------------------------------------------------------------------------------------
- */
+/* ---- working ---------------------------------------------------------------------------- */
 
 static nexar_err step(life *l)
 {
@@ -129,7 +127,7 @@ static nexar_err prepare(life *l)
     return (l->cell->work->prepare == NULL) ? NEXAR_OK : l->cell->work->prepare(l->comm);
 }
 
-/* All are linked to all when this is done, and have what steps and their ends take. */
+/* Afterwards all ranks are connected to all, and have the resources for steps and their ends. */
 static nexar_err warm_up(life *l)
 {
     nexar_err err = nxt_link_all(l->comm);
@@ -149,8 +147,9 @@ static nexar_err warm_up(life *l)
     return err;
 }
 
-/* Whether this is the step before which all stop: rank 0 says so, a little ahead, since no
- * rank is more than a few steps before another (remote calls: each stops by itself). */
+/* Whether this is the step before which all ranks stop.  Rank 0 chooses a step a little ahead,
+ * since no rank is more than a few steps ahead of another (remote calls: each rank stops by
+ * itself). */
 static bool at_end(life *l)
 {
     uint64_t last = atomic_load(&l->board->last);
@@ -162,7 +161,7 @@ static bool at_end(life *l)
     return (last != 0) && (l->steps >= last);
 }
 
-/* Until the first error, or the first step that was right without a rank that is gone. */
+/* Runs until the first error, or the first correct step without a lost rank. */
 static nexar_err work(life *l)
 {
     const int size = nexar_size(l->comm);
@@ -170,7 +169,7 @@ static nexar_err work(life *l)
 
     while ((err == NEXAR_OK) && !at_end(l) && (nexar_size(l->comm) == size)) {
         commit_wrong(l);
-        if (l->steps == SETTLED) { /* before the strike, and links have all that they need */
+        if (l->steps == SETTLED) { /* before the fault, when links have all their resources */
             l->seen->fds_running = nxt_open_files(0);
             l->seen->rss_running = nxt_resident_kib(0);
         }
@@ -180,8 +179,7 @@ static nexar_err work(life *l)
     return err;
 }
 
-/* ---- after a failure
- * ------------------------------------------------------------------------------ */
+/* ---- after a failure -------------------------------------------------------------------- */
 
 static void note_error(life *l, nexar_err err)
 {
@@ -191,14 +189,14 @@ static void note_error(life *l, nexar_err err)
     atomic_store(&l->seen->stage, NXT_KNOWS);
 }
 
-/* Nobody has to call anything, but for the collective that says so. */
+/* No call is needed, except the collective that reports the change. */
 static bool by_itself(const life *l)
 {
     return l->cell->fault->recovery >= NXT_AUTOMATIC;
 }
 
-/* Waits until all survivors that will have an error by themselves have it, so that none of them
- * gets it from the others' giving up. */
+/* Waits until all survivors that detect the failure themselves have an error, so that none gets an
+ * error from the others' revocation. */
 static void await_verdicts(life *l)
 {
     const uint64_t end = nxt_now_ns() + PATIENCE_S * UINT64_C(1000000000);
@@ -230,12 +228,12 @@ static nexar_err shrink(life *l)
             nexar_comm_free(l->comm);
         }
         l->comm = next;
-        l->steps = 0; /* the same for all, who have come to different steps */
+        l->steps = 0; /* equal on all ranks, which are in different steps */
     }
     return err;
 }
 
-/* After |failed|: ranks that do not need a dead one wait for others, which have given up. */
+/* After |failed|: ranks that do not need a failed rank wait for others, which have stopped. */
 static nexar_err update(life *l, bool failed)
 {
     nexar_change change = {0};
@@ -259,7 +257,7 @@ static nexar_err update(life *l, bool failed)
     return err;
 }
 
-/* A step towards a communicator of those who live, after one that has |failed| or not. */
+/* A step towards a communicator of the survivors, after a step that |failed| or not. */
 static void go_without(life *l, bool failed)
 {
     switch (l->cell->fault->recovery) {
@@ -273,12 +271,12 @@ static void go_without(life *l, bool failed)
         break;
     case NXT_AUTOMATIC:
     case NXT_RETRIED:
-        l->steps = 0; /* the same for all, who have come to different steps */
+        l->steps = 0; /* equal on all ranks, which are in different steps */
         break;
     }
 }
 
-/* Until those who live have a communicator on which a sum is right. */
+/* Repeats until the survivors have a communicator with a correct sum. */
 static void recover(life *l, nexar_err err)
 {
     if (dies_in(l, NXT_IN_RECOVERY)) {
@@ -295,7 +293,7 @@ static void recover(life *l, nexar_err err)
     atomic_store(&l->seen->stage, NXT_REBUILT);
 }
 
-/* What recovery says that it has done. */
+/* Checks what recovery reports. */
 static void check_change(life *l)
 {
     nexar_change change = {0};
@@ -311,7 +309,7 @@ static void check_change(life *l)
     }
 }
 
-/* The world has lost those who were struck, and nobody else. */
+/* Checks that the world has lost the victims, and no other rank. */
 static void check_failed(life *l)
 {
     const uint64_t end = nxt_now_ns() + PATIENCE_S * UINT64_C(1000000000);
@@ -333,7 +331,7 @@ static void check_failed(life *l)
             wrong(l, "rank %d counts as failed", ranks[i]);
         }
     }
-    /* Of one that died in init it may be that it never was. */
+    /* A rank that died in init may never have been a member. */
     if ((n != (size_t)lost) && (l->cell->fault->during != NXT_IN_INIT)) {
         wrong(l, "%zu ranks count as failed, not %d", n, lost);
     }
@@ -345,7 +343,7 @@ static void check_failed(life *l)
     }
 }
 
-/* How many descriptors there are when what was ended has been closed. */
+/* The number of descriptors when ended objects have been closed. */
 static int settled_files(const life *l)
 {
     const uint64_t end = nxt_now_ns() + CLOSING_S * UINT64_C(1000000000);
@@ -381,19 +379,18 @@ static int count_victims(const life *l)
     return __builtin_popcount(l->cell->victims);
 }
 
-/* Of one that was stopped or cut off: it is not told that all is well, and does not get a
- * world of its own. */
+/* A rank that was stopped or cut off must get errors, and no world of its own. */
 static void be_lost(life *l)
 {
     nexar_comm *next = NULL;
     nexar_err err;
 
     while (l->cell->fault->strike == NXT_KILL) {
-        nxt_nap(); /* of two that are killed at once the second has a moment more */
+        nxt_nap(); /* of two that are killed together the second lives a moment longer */
     }
     err = nexar_barrier(l->comm);
-    /* Of two that are lost together one may have come a step further than the other, and
-     * they find that out before they know whom they have lost. */
+    /* Of two ranks that are lost together, one may be a step further than the other.  Both then
+     * detect that before they know which ranks they have lost. */
     if ((err != NEXAR_EMISMATCH) || (count_victims(l) < 2)) {
         expect_lost(l, err, "a barrier");
     }
@@ -404,8 +401,7 @@ static void be_lost(life *l)
     l->seen->fds_rebuilt = 0;
 }
 
-/* ---- a life
- * ------------------------------------------------------------------------------------------ */
+/* ---- life of a rank --------------------------------------------------------------------- */
 
 static void count_call(nexar_comm *comm, int rank, const char *why, void *arg)
 {
@@ -452,7 +448,7 @@ static void leave(life *l)
     }
 }
 
-/* Of one that joins: it has nothing to lose. */
+/* A joiner has nothing to lose. */
 static void come_late(life *l)
 {
     recover(l, sum(l));
@@ -468,7 +464,7 @@ int nxt_rank_live(const nxt_cell *cell, nxt_board *board, int rank)
     nexar_err err = join(&l);
 
     if (err != NEXAR_OK) {
-        note_error(&l, err); /* whether that may be is for the driver to say */
+        note_error(&l, err); /* the driver decides whether that is allowed */
         return 0;
     }
     if (rank == NXT_JOINER) {

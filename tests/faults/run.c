@@ -1,4 +1,4 @@
-/* run.c - one cell: its processes, the strike, and what must be true after it. */
+/* run.c - one cell: its processes, the fault, and the checks after it. */
 #include "run.h"
 
 #include <dirent.h>
@@ -16,18 +16,18 @@
 
 enum {
     SLOWER = NXT_SANITIZED ? 4 : 1,
-    STEPS = 10,            /* of each rank before the strike */
+    STEPS = 10,            /* steps of each rank before the fault */
     ALARMS = 1000,         /* signals per second */
     ONE_IN = 8,            /* calls: one is disturbed */
     BOARDS_MOST = 64,      /* NX_PASSED */
-    PATIENCE_S = 60,       /* for all that a cell waits for */
-    HELPER_S = 5,          /* what a search for leaks may outlive its process */
-    GROWTH_KIB = 24 << 10, /* of a survivor, over the strike and the recovery: what losses_test
-                              and churn cannot see, since it is given back */
+    PATIENCE_S = 60,       /* deadline for everything that a cell waits for */
+    HELPER_S = 5,          /* time for which a leak check may outlive its process */
+    GROWTH_KIB = 24 << 10, /* growth of a survivor, over fault and recovery: losses_test and churn
+                              cannot see memory that is returned later */
     SEED_PLACE = NXT_CELL_PROCESSES
 };
 static const uint64_t BRIEF_NS = 1000000000; /* of 3 s */
-static const double HARMLESS_MS = 1000; /* a path is in use again in half; a step takes its time */
+static const double HARMLESS_MS = 1000;      /* a path recovers in half of it */
 
 typedef struct run {
     const nxt_cell *cell;
@@ -52,7 +52,7 @@ __attribute__((format(printf, 2, 3))) static void fail(run *r, const char *forma
                   sizeof(r->result->failure) - 1 - strlen(r->result->failure));
 }
 
-/* ---- what a cell is -------------------------------------------------------------------------- */
+/* ---- definition of a cell -------------------------------------------------------------------- */
 
 static bool of_the_network(nxt_strike s)
 {
@@ -95,8 +95,9 @@ static bool is_beside(unsigned victims, int rank)
     return (victims & (left | right)) != 0;
 }
 
-/* Whether a rank that lives beside |rank| may give up before it, for a victim of its own: then
- * |rank|, which may have had its last message of its own victim, waits for one that lives. */
+/* Whether a live neighbour of |rank| may stop before |rank| does, because of a victim of its own.
+ * Then |rank|, which may have received the last message of its own victim, waits for a live
+ * rank. */
 static bool may_be_let_down(unsigned victims, int rank)
 {
     for (int by = 1; by < NXT_CELL_RANKS; by += NXT_CELL_RANKS - 2) {
@@ -130,7 +131,7 @@ static bool dies_late(const run *r, int rank)
     return (r->cell->fault->during != NXT_NEVER) && (r->cell->fault->late == rank);
 }
 
-/* Struck, but its process goes on and ends by itself. */
+/* A victim whose process continues and ends by itself. */
 static bool is_lost(const run *r, int rank)
 {
     const nxt_strike s = r->cell->fault->strike;
@@ -143,10 +144,9 @@ static bool survives(const run *r, int rank)
     return !is_victim(r, rank) && !dies_late(r, rank);
 }
 
-/* ---- processes ----------------------------------------------------------------------------------
- */
+/* ---- processes -------------------------------------------------------------------------- */
 
-/* As nxt_process_start, with the settings of the cell. */
+/* nxt_process_start with the settings of the cell. */
 static bool start(run *r, int i, int host)
 {
     if (nxt_process_start(&r->at[i], r->hosts, host)) {
@@ -157,7 +157,7 @@ static bool start(run *r, int i, int host)
     return false;
 }
 
-/* From here on, this process. */
+/* In this process, from here on. */
 static void disturb(const nxt_cell *cell, int rank)
 {
     if (cell->fault->strike == NXT_ALARM) {
@@ -183,10 +183,10 @@ static void start_rank(run *r, int rank)
     nxt_set("join", r->board->seed.join);
     disturb(r->cell, rank);
     // NOLINTNEXTLINE(concurrency-mt-unsafe): its threads have ended
-    exit(nxt_rank_live(r->cell, r->board, rank)); /* not _exit: leaks are looked for there */
+    exit(nxt_rank_live(r->cell, r->board, rank)); /* not _exit: the leak check runs in exit */
 }
 
-/* Takes note of who has ended.  false: one that should not have, or nothing moves any more. */
+/* Records which processes have ended.  False: one ended unexpectedly, or no progress is made. */
 static bool look(run *r)
 {
     for (int i = 0; i <= SEED_PLACE; i++) {
@@ -206,7 +206,7 @@ static bool look(run *r)
     return r->result->failure[0] == '\0';
 }
 
-/* Until |ready| is true; false: it never will be. */
+/* Waits until |ready| is true; false: it never will be. */
 static bool await(run *r, bool (*ready)(run *r))
 {
     while (!ready(r)) {
@@ -253,7 +253,7 @@ static bool all_have_ended(run *r)
     return true;
 }
 
-/* The search for leaks has helpers, which may outlive their process. */
+/* The leak check has helper processes, which may outlive their parent. */
 static void await_helpers(const run *r)
 {
     const uint64_t end = nxt_now_ns() + HELPER_S * UINT64_C(1000000000);
@@ -264,7 +264,7 @@ static void await_helpers(const run *r)
     }
 }
 
-/* A lane is given the children of its processes, when those have ended. */
+/* A lane becomes the parent of its processes' children when those have ended. */
 static void end_all(run *r)
 {
     pid_t ended;
@@ -291,8 +291,7 @@ static void end_all(run *r)
     }
 }
 
-/* ---- the strike
- * --------------------------------------------------------------------------------------- */
+/* ---- the fault -------------------------------------------------------------------------- */
 
 static void signal_victims(run *r, int sig)
 {
@@ -303,7 +302,7 @@ static void signal_victims(run *r, int sig)
     }
 }
 
-/* Steps of all after |r->board->at|, so that it is seen that they go on. */
+/* Waits for steps of all ranks after |r->board->at|, which show that they continue. */
 static bool await_steps(run *r, uint64_t more)
 {
     uint64_t before[NXT_CELL_RANKS];
@@ -330,7 +329,7 @@ static void now_it_happens(run *r)
     atomic_store(&r->board->at, nxt_now_ns());
 }
 
-/* What nobody may notice: all work on, and come to an end together. */
+/* A fault that must go unnoticed: all ranks continue, and end together. */
 static void strike_in_vain(run *r)
 {
     const int host = r->cell->transport->host[2];
@@ -392,11 +391,10 @@ static void strike(run *r)
     }
 }
 
-/* ---- what must be true then
- * ----------------------------------------------------------------------------- */
+/* ---- checks ----------------------------------------------------------------------------- */
 
-/* |sentence| names a rank that was struck; of a part of the world, where it has another
- * number, any. */
+/* Checks that |sentence| names a victim.  In a part of the world, where ranks have other numbers,
+ * any rank will do. */
 static bool names_victim(const run *r, const char *sentence)
 {
     char name[24];
@@ -410,7 +408,7 @@ static bool names_victim(const run *r, const char *sentence)
     return false;
 }
 
-/* Whether the giving up of others may be what |rank| is told of. */
+/* Whether |rank| may be notified of the others' revocation. */
 static bool may_be_revoked(const nxt_cell *cell, int rank)
 {
     return !nxt_cell_needs(cell, rank) || cell->work->makes ||
@@ -418,7 +416,7 @@ static bool may_be_revoked(const nxt_cell *cell, int rank)
            (cell->work->calls && (cell->fault->recovery >= NXT_AUTOMATIC));
 }
 
-/* Somebody has found out by itself, or there was nothing to give up for. */
+/* A rank has detected the failure itself, or there was no reason to revoke. */
 static void check_found(run *r)
 {
     bool found = harmless(r->cell->fault->strike) || (r->cell->fault->recovery >= NXT_AUTOMATIC) ||
@@ -450,7 +448,7 @@ static void check_verdict(run *r, int rank)
     }
 }
 
-/* A rank died before the world had formed: nobody has one, and all are told in time. */
+/* A rank died before the world had formed: no rank has a world, and all get an error in time. */
 static void check_unformed(run *r)
 {
     for (int i = 0; i < NXT_CELL_RANKS; i++) {
@@ -463,9 +461,9 @@ static void check_unformed(run *r)
     }
 }
 
-/* A board that comes when its communicator has gone is kept, until NX_PASSED
- * (core/coll/host_boards.h) others have come: where calls that receive it are interrupted, some do.
- */
+/* A board that arrives after its communicator was freed is kept until NX_PASSED
+ * (core/coll/host_boards.h) others have arrived.  Where receiving calls are interrupted, some
+ * do. */
 static int late_boards(const run *r)
 {
     const bool late =
@@ -494,7 +492,7 @@ double nxt_cell_known_ms(const nxt_cell *cell)
     return (cell->fault->aim_ms > 0) ? cell->fault->aim_ms : cell->transport->aim_ms;
 }
 
-/* One that dies in the recovery is to be found out, too. */
+/* A rank that dies in the recovery must be detected, too. */
 double nxt_cell_rebuilt_ms(const nxt_cell *cell)
 {
     const bool again = cell->fault->during == NXT_IN_RECOVERY;
@@ -577,10 +575,9 @@ static void check(run *r)
     check_left(r);
 }
 
-/* ---- all of it
- * -------------------------------------------------------------------------------------------- */
+/* ---- main ------------------------------------------------------------------------------- */
 
-/* For whoever has to find out why. */
+/* For debugging. */
 static void tell(const run *r)
 {
     for (int i = 0; i < NXT_CELL_RANKS + (r->cell->fault->joins ? 1 : 0); i++) {

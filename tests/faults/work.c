@@ -1,4 +1,4 @@
-/* work.c - what ranks do while something befalls them. */
+/* work.c - the workloads during which faults occur. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,7 +20,7 @@ void nxt_work_may_lose(unsigned ranks)
     may_be_lost = ranks;
 }
 
-/* Rank r gives r + 1 + i % 5 in all |n|. */
+/* Rank r contributes r + 1 + i % 5 in all |n|. */
 static void give(nexar_comm *c, uint64_t i, float *v, size_t n)
 {
     for (size_t k = 0; k < n; k++) {
@@ -28,13 +28,14 @@ static void give(nexar_comm *c, uint64_t i, float *v, size_t n)
     }
 }
 
-/* Whether |rank| has given nothing to a step that is over; |size|: of |c| when it began. */
+/* Whether |rank| has contributed nothing to a completed step; |size|: of |c| when the step
+ * began. */
 static bool is_lost(nexar_comm *c, int size, int rank)
 {
     return (nexar_size(c) != size) && (((may_be_lost >> rank) & 1) != 0);
 }
 
-/* |size|: of |c| when the step began; those whom it has lost since have given nothing. */
+/* |size|: of |c| when the step began; ranks lost since have contributed nothing. */
 static void check_sum(nexar_comm *c, int size, uint64_t i, const float *v, size_t n,
                       const char **wrong)
 {
@@ -92,8 +93,7 @@ static nexar_err step_bucketed(nexar_comm *c, uint64_t i, const char **wrong)
     return err;
 }
 
-/* ---- others ------------------------------------------------------------------------------------
- */
+/* ---- others ----------------------------------------------------------------------------- */
 
 static char said[320];
 
@@ -102,7 +102,7 @@ const char *nxt_work_said(void)
     return (said[0] == '\0') ? nexar_last_error() : said;
 }
 
-/* Ends what has not ended of |n| requests; |err| is of the first that did, and not well. */
+/* Ends the pending ones of |n| requests; |err| is the first error. */
 static nexar_err give_up(nexar_err err, size_t n, nexar_request *requests[])
 {
     (void)snprintf(said, sizeof(said), "%s", nexar_last_error());
@@ -115,8 +115,8 @@ static nexar_err give_up(nexar_err err, size_t n, nexar_request *requests[])
     return err;
 }
 
-/* With both neighbours at once: who is beside one that dies waits for it, whatever becomes of the
- * one on the other side. */
+/* Exchanges with both neighbours at once: a neighbour of a failed rank waits for it, whatever
+ * happens on the other side. */
 static nexar_err step_ring(nexar_comm *c, uint64_t i, const char **wrong)
 {
     const int n = nexar_size(c), me = nexar_rank(c);
@@ -197,7 +197,7 @@ static nexar_err prepare_rpc(nexar_comm *c)
 {
     nexar_err err = nexar_rpc_register(c, CALL, answer, NULL);
 
-    return (err == NEXAR_OK) ? nexar_barrier(c) : err; /* all have it */
+    return (err == NEXAR_OK) ? nexar_barrier(c) : err; /* all ranks have it */
 }
 
 static nexar_err step_rpc(nexar_comm *c, uint64_t i, const char **wrong)
@@ -224,8 +224,8 @@ static nexar_err step_rpc(nexar_comm *c, uint64_t i, const char **wrong)
     return NEXAR_OK;
 }
 
-/* A split that a death interrupts may end well on some ranks and not on others, who would be
- * waited for on what it made: so nothing is done there. */
+/* A split that a failure interrupts may succeed on some ranks only.  Those would wait for the
+ * others on the result, so the step does nothing on it. */
 static nexar_err step_split(nexar_comm *c, uint64_t i, const char **wrong)
 {
     const int size = nexar_size(c), rank = nexar_rank(c);
@@ -293,7 +293,7 @@ static bool holds(const float *v, bool stale, uint64_t i)
     return true;
 }
 
-/* One rank is a step behind.  What a call that fails leaves is what was there. */
+/* One rank is a step behind.  A failed call leaves the previous contents. */
 static nexar_err step_state_sync(nexar_comm *c, uint64_t i, const char **wrong)
 {
     const nexar_state state[] = {{"long", floats, LARGE - 3, NEXAR_F32},
@@ -310,7 +310,7 @@ static nexar_err step_state_sync(nexar_comm *c, uint64_t i, const char **wrong)
     if (report.updated != (err == NEXAR_OK)) {
         *wrong = "the report of a state_sync contradicts its result";
     }
-    /* If only the rank is left that was behind, it has nothing to catch up with. */
+    /* If only the rank that was behind is left, it has nothing to catch up with. */
     if (!holds(floats, (err == NEXAR_OK) ? (revision != i + 2) : stale, i) ||
         ((err == NEXAR_OK) && (revision != i + 2) && (nexar_size(c) > 1))) {
         *wrong = "a state is not that of the newest, or a mixture";

@@ -141,8 +141,7 @@ static const char *name(void *ctx, uint32_t slot, char *buf)
 static const nx_creation_ops ops = {
     .send = send_frame, .changed = changed, .lacks = lacks, .have = have, .name = name};
 
-/* ---- plans -------------------------------------------------------------------------------------
- */
+/* ---- plans ------------------------------------------------------------------------------ */
 
 static void plan_list(sim *s, list *l)
 {
@@ -213,8 +212,7 @@ static void stop(sim *s)
     }
 }
 
-/* ---- events ------------------------------------------------------------------------------------
- */
+/* ---- events ----------------------------------------------------------------------------- */
 
 /* The application has its outcome. */
 static void end_call(struct node *n, caller *p)
@@ -340,8 +338,7 @@ static bool step(sim *s)
     return false;
 }
 
-/* ---- what holds at the end ---------------------------------------------------------------------
- */
+/* ---- what holds at the end -------------------------------------------------------------- */
 
 static bool has_dropped(const struct node *n, uint32_t id)
 {

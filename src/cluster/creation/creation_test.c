@@ -54,8 +54,7 @@ static void hear(nx_creations *cs, uint32_t from, const nx_creation_frame *f, ne
                      want);
 }
 
-/* ---- frames
- * ---------------------------------------------------------------------------------------- */
+/* ---- frames ----------------------------------------------------------------------------- */
 
 static void test_frames_are_what_they_were(void **state)
 {
@@ -97,8 +96,7 @@ static void test_the_order_of_a_list_counts(void **state)
     assert_true(nx_creation_print(list, RANKS) != nx_creation_print(list, RANKS - 1));
 }
 
-/* ---- memory
- * ---------------------------------------------------------------------------------------- */
+/* ---- memory ----------------------------------------------------------------------------- */
 
 static void test_a_call_without_memory_sends_nothing(void **state)
 {

@@ -277,8 +277,7 @@ static void test_it_can_be_turned_off(void **state)
     nxt_host_with_setting(2, "direct", "off", never);
 }
 
-/* ---- memory -----------------------------------------------------------------------------------
- */
+/* ---- memory ----------------------------------------------------------------------------- */
 
 static void memory(nexar_comm *w, void *arg)
 {
@@ -427,8 +426,7 @@ static void test_threads_take_turns(void **state)
     nxt_local_world(3, NULL, two_threads, NULL);
 }
 
-/* ---- time -------------------------------------------------------------------------------------
- */
+/* ---- time ------------------------------------------------------------------------------- */
 
 static void late(nexar_comm *w, void *arg)
 {

@@ -8,7 +8,7 @@
 #include "base/os/cancellation.h"
 #include "core/world/fork_guard.h"
 
-/* the changed ranks */
+/* ---- the changed ranks ------------------------------------------------------------------ */
 
 static size_t count_all(const nexar_change *change)
 {
@@ -59,8 +59,7 @@ nexar_err nx_change_copy(nx_incarnation *next, const nx_incarnation *old)
     return NEXAR_OK;
 }
 
-/* ---- the application's function
- * ------------------------------------------------------------------- */
+/* ---- the application's function --------------------------------------------------------- */
 
 typedef struct change_call {
     nx_job job;
@@ -147,8 +146,7 @@ void nx_changes_drop(nexar_comm *comm)
     }
 }
 
-/* ---- public
- * --------------------------------------------------------------------------------------- */
+/* ---- public ----------------------------------------------------------------------------- */
 
 static nexar_err check(const char *name, const nexar_comm *comm, const void *out, const char *what)
 {

@@ -124,8 +124,7 @@ static const struct {
              {"agree", do_agree}};
 enum { CALLS = sizeof(calls) / sizeof(calls[0]) };
 
-/* ---- a late rank
- * ---------------------------------------------------------------------------------- */
+/* ---- a late rank ------------------------------------------------------------------------ */
 
 /* Every call times out, twice in a row, on all; then it works. */
 static void late(nexar_comm *w, void *arg)
@@ -190,8 +189,7 @@ static void test_the_time_is_handed_down(void **state)
     nxt_local_world(RANKS, NULL, inherited, NULL);
 }
 
-/* ---- at the last moment
- * ----------------------------------------------------------------------------- */
+/* ---- at the last moment ----------------------------------------------------------------- */
 
 static void nap(uint64_t ns)
 {

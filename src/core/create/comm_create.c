@@ -11,8 +11,7 @@
 
 static const char NAME[] = "comm_create";
 
-/* ---- arguments
- * ------------------------------------------------------------------------------------ */
+/* ---- arguments -------------------------------------------------------------------------- */
 
 static nexar_err check_pointers(const nexar_comm *parent, const int ranks[], nexar_comm *const *out)
 {
@@ -56,7 +55,7 @@ static nexar_err check_ranks(const nexar_comm *parent, const int ranks[], size_t
     return err;
 }
 
-/* waiting */
+/* ---- waiting ---------------------------------------------------------------------------- */
 
 static void waits_for(void *ctx, uint32_t slot)
 {
@@ -124,8 +123,7 @@ static void wait_for(nx_create_call *call, uint64_t timeout_ns)
     nx_oplog_unblock(&world->log, &b, nx_loop_now(world->loop), c->err);
 }
 
-/* ---- the communicator
- * ------------------------------------------------------------------------------ */
+/* ---- the communicator ------------------------------------------------------------------- */
 
 static nexar_err make(nexar_comm *parent, const nx_creation *c, uint32_t rank, nexar_comm **out)
 {

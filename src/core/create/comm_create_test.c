@@ -19,8 +19,7 @@ static nexar_err create(nexar_comm *w, size_t n, const int ranks[], uint64_t tag
         __VA_ARGS__                                             \
     }
 
-/* ---- what it is good for ------------------------------------------------------------------------
- */
+/* ---- what it is good for ---------------------------------------------------------------- */
 
 /* Everything works on |c|, which has |n| ranks. */
 static void use(nexar_comm *w, nexar_comm *c, int n)
@@ -152,8 +151,7 @@ static void test_early_messages_wait_for_the_communicator(void **state)
     nxt_local_world(2, NULL, early, NULL);
 }
 
-/* ---- at once
- * ------------------------------------------------------------------------------------- */
+/* ---- at once ---------------------------------------------------------------------------- */
 
 typedef struct job {
     nexar_comm *w;
@@ -202,8 +200,7 @@ static void test_overlapping_creations_with_tags_of_their_own_do_not_meet(void *
     nxt_local_world(RANKS, NULL, overlapping, NULL);
 }
 
-/* ---- refused
- * ------------------------------------------------------------------------------------- */
+/* ---- refused ---------------------------------------------------------------------------- */
 
 static void refused(nexar_comm *w, void *arg)
 {
@@ -266,8 +263,7 @@ static void test_lists_that_differ_are_a_mismatch_on_all(void **state)
     nxt_local_world(3, NULL, differing, NULL);
 }
 
-/* ---- ends
- * ---------------------------------------------------------------------------------------- */
+/* ---- ends ------------------------------------------------------------------------------- */
 
 /* Rank |late| calls when the others have given up: it gets the same result; then all continue. */
 static void timed_out(nexar_comm *w, void *arg)

@@ -13,7 +13,7 @@
 
 _Static_assert((int)NX_CREATION_PEER >= (int)NX_PEER_TEXT, "a name of a rank has room");
 
-/* callbacks of the machine */
+/* ---- callbacks of the machine ----------------------------------------------------------- */
 
 static void send_frame(void *ctx, uint32_t to, bool vouch, const void *frame, size_t len)
 {
@@ -39,8 +39,7 @@ static const char *name(void *ctx, uint32_t slot, char *buf)
     return nx_world_peer_text(ctx, slot, buf);
 }
 
-/* ---- communicators that not all members have
- * ----------------------------------------------------- */
+/* ---- communicators that not all members have -------------------------------------------- */
 
 static nx_incarnation *find_created(const nx_world *world, const nx_creation_key *key)
 {
@@ -129,8 +128,7 @@ static void have(void *ctx, const nx_creation_frame *f)
 static const nx_creation_ops ops = {
     .send = send_frame, .changed = changed, .lacks = lacks, .have = have, .name = name};
 
-/* ---- events
- * -------------------------------------------------------------------------------------- */
+/* ---- events ----------------------------------------------------------------------------- */
 
 nexar_err nx_create_open(nx_world *world)
 {

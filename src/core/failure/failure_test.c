@@ -418,8 +418,7 @@ static void forget(void)
     nxt_unshare(shared, sizeof(*shared));
 }
 
-/* ---- cases ------------------------------------------------------------------------------------
- */
+/* ---- cases ------------------------------------------------------------------------------ */
 
 static void test_a_killed_rank_ends_what_needs_it_and_the_others_continue(void **state)
 {
@@ -541,8 +540,7 @@ static void test_the_highest_min_world_counts_in_a_shrink(void **state)
     forget();
 }
 
-/* ---- without a death ----------------------------------------------------------------------------
- */
+/* ---- without a death -------------------------------------------------------------------- */
 
 /* The last rank finalizes while the others agree: some know of its good-bye, others hear of its
  * absence from them. */

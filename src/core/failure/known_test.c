@@ -666,8 +666,7 @@ static void test_a_rank_that_has_left_has_not_failed(void **state)
     never_meet("tcp", 0);
 }
 
-/* ---- decisions that cannot be made ------------------------------------------------------------
- */
+/* ---- decisions that cannot be made ------------------------------------------------------ */
 
 static nexar_err agree(nexar_comm **w)
 {

@@ -247,8 +247,7 @@ static void test_ranks_that_leave_and_exit_at_once_have_not_failed(void **state)
     }
 }
 
-/* ---- another namespace ------------------------------------------------------------------------
- */
+/* ---- another namespace ------------------------------------------------------------------ */
 
 /* Waits for |pid|, and ends as it does. */
 static _Noreturn void end_with(pid_t pid)
@@ -337,8 +336,7 @@ static void test_the_exit_of_an_equal_pid_in_another_namespace_is_no_failure(voi
     assert_int_equal(told, 0);
 }
 
-/* ---- the part itself --------------------------------------------------------------------------
- */
+/* ---- the part itself -------------------------------------------------------------------- */
 
 enum { MOST = NX_PROCESS_EXIT_MOST + 8, SELF = MOST / 2 };
 

@@ -36,8 +36,7 @@ typedef enum way { SHRINK, UPDATE, AUTOMATIC } way;
 static board *shared;
 static way current;
 
-/* ---- what a process has ------------------------------------------------------------------------
- */
+/* ---- what a process has ----------------------------------------------------------------- */
 
 static long heap_bytes(void)
 {
@@ -69,8 +68,7 @@ static void note_most(_Atomic long *most, long n)
     }
 }
 
-/* ---- a rank -------------------------------------------------------------------------------------
- */
+/* ---- a rank ----------------------------------------------------------------------------- */
 
 static bool is_failure(nexar_err err)
 {
@@ -141,8 +139,7 @@ static void child(int rank, int join_fd, void *arg)
     exit(0); // NOLINT(concurrency-mt-unsafe): not _exit, leaks are looked for there
 }
 
-/* ---- cases --------------------------------------------------------------------------------------
- */
+/* ---- cases ------------------------------------------------------------------------------ */
 
 /* Bytes by which the heap may have grown: messages in flight may add some. */
 static long grown_most(void)

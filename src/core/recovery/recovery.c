@@ -208,8 +208,7 @@ void nx_recovery_decided(nx_incarnation *inc)
     nx_recovery_wake(inc);
 }
 
-/* ---- the swap ---------------------------------------------------------------------------------
- */
+/* ---- the swap --------------------------------------------------------------------------- */
 
 nexar_err nx_recovery_advance(nexar_comm *comm)
 {

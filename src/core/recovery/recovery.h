@@ -30,8 +30,7 @@ bool nx_recovery_is_automatic(const nx_world *world);
 /* Prepares |inc|, not yet in its world, for recovery.  NEXAR_ENOMEM. */
 NX_MUST_CHECK nexar_err nx_recovery_open(nx_incarnation *inc);
 
-/* ---- from failure.h and auto_shrink.h ----------------------------------------------------------
- */
+/* ---- from failure.h and auto_shrink.h --------------------------------------------------- */
 
 /* A rank of |inc| has failed.  The agreement begins soon, or at once. */
 void nx_recovery_want(nx_incarnation *inc);
@@ -67,8 +66,7 @@ bool nx_recovery_await(const nexar_request *req, uint64_t deadline_ns);
 /* The result of |req| is returned: updates its communicator.  Waits until that is ready. */
 void nx_recovery_claim(nexar_request *req);
 
-/* ---- for update.h: docs/internals/elastic.md, Both at once
- * ---------------------------------------- */
+/* ---- for update.h: docs/internals/elastic.md, Both at once ------------------------------ */
 
 /* The agreement of an update of |inc| has ended, and reports that some ranks have |failed|: does it
  * count? If not, |inc| is replaced on all ranks.  Waits until that is known. */

@@ -274,7 +274,7 @@ void nx_replay_fini(nx_replay *r)
     nx_comm_memory_done(&r->mem);
 }
 
-/* fewer ranks */
+/* ---- fewer ranks ------------------------------------------------------------------------ */
 
 /* Removes the numbers of the ranks in |failed|. */
 static void leave_out(size_t *numbers, const nx_rankset *failed)
@@ -314,7 +314,7 @@ void nx_replay_shrink(nx_replay *r, const nx_rankset *failed)
     }
 }
 
-/* repetition */
+/* ---- repetition ------------------------------------------------------------------------- */
 
 /* Packs the blocks of a reduce_scatter in |copy|, contiguous: there blocks only move to the
  * front. */

@@ -104,8 +104,7 @@ static void run_all(member **left, uint32_t n)
     }
 }
 
-/* ---- what an attempt that fails may do --------------------------------------------------------
- */
+/* ---- what an attempt that fails may do -------------------------------------------------- */
 
 static void scribble(uint32_t *at, nx_span where, nxt_rand *rand)
 {
@@ -130,8 +129,7 @@ static void attempt(member *m, nxt_rand *rand)
     }
 }
 
-/* ---- one call -----------------------------------------------------------------------------------
- */
+/* ---- one call --------------------------------------------------------------------------- */
 
 /* Some of |left|, not the root, and not all, fail; the others' calls become smaller.  How
  * many are left. */
@@ -217,8 +215,7 @@ static void test_blocks_of_survivors_keep_their_offsets(void **state)
     }
 }
 
-/* ---- memory -------------------------------------------------------------------------------------
- */
+/* ---- memory ----------------------------------------------------------------------------- */
 
 static void test_without_memory_nothing_is_kept(void **state)
 {
@@ -247,8 +244,7 @@ static void test_without_memory_nothing_is_kept(void **state)
     }
 }
 
-/* ---- calls without blocks
- * ------------------------------------------------------------------------ */
+/* ---- calls without blocks --------------------------------------------------------------- */
 
 static void test_memory_that_is_changed_is_put_back(void **state)
 {

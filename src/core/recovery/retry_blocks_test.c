@@ -112,8 +112,7 @@ static void on_failure(nexar_comm *comm, int rank, const char *why, void *arg)
     die_if_heard(comm);
 }
 
-/* ---- blocks ------------------------------------------------------------------------------------
- */
+/* ---- blocks ----------------------------------------------------------------------------- */
 
 static nexar_err call_blocks(nexar_comm *w, nxt_fewer *f)
 {
@@ -139,8 +138,7 @@ static nexar_err call_blocks(nexar_comm *w, nxt_fewer *f)
     return err;
 }
 
-/* ---- compressed
- * ---------------------------------------------------------------------------------- */
+/* ---- compressed ------------------------------------------------------------------------- */
 
 enum { LENGTH = 3000 };
 
@@ -212,8 +210,7 @@ static bool is_squeezed_right(const squeezed *z, const crew *c, uint64_t who)
     return (z->how != RANDOMK) || (sent >= LENGTH / 2);
 }
 
-/* ---- a step -------------------------------------------------------------------------------------
- */
+/* ---- a step ----------------------------------------------------------------------------- */
 
 /* Whether victims of |step| never call. */
 static bool is_abrupt(uint64_t step)
@@ -309,8 +306,7 @@ static uint64_t run_step(nexar_comm *w, const crew *c, uint64_t step)
     return nxt_mix(who * 64 + (uint64_t)left);
 }
 
-/* ---- ranks
- * ---------------------------------------------------------------------------------------- */
+/* ---- ranks ------------------------------------------------------------------------------ */
 
 /* The victims of a step: the first, the last, one in the middle; and the next one too. */
 static void choose(crew *c, uint64_t step)
@@ -438,8 +434,7 @@ static void run_plans(const plan *like, uint64_t seeds)
     nxt_unshare(shared, sizeof(*shared));
 }
 
-/* ---- tests
- * ----------------------------------------------------------------------------------------- */
+/* ---- tests ------------------------------------------------------------------------------ */
 
 static void test_one_after_the_other_dies(void **state)
 {

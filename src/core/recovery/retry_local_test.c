@@ -42,8 +42,7 @@ static void go(nexar_comm *w)
     nx_loop_unlock(w->world->loop);
 }
 
-/* ---- requests
- * ------------------------------------------------------------------------------------ */
+/* ---- requests --------------------------------------------------------------------------- */
 
 static void check_gathered(nexar_comm *w, const int32_t *all)
 {
@@ -236,8 +235,7 @@ static void test_a_rank_that_exits_before_its_last_frame_is_detected(void **stat
     }
 }
 
-/* ---- the end of communicators with requests
- * ---------------------------------------------------------- */
+/* ---- the end of communicators with requests --------------------------------------------- */
 
 /* Rank 0 calls later than the others, so that their requests wait. */
 static void leave_requests(nexar_comm *w, void *arg)
@@ -359,8 +357,7 @@ static void test_an_update_waits_for_requests(void **state)
     in_world(RANKS, update_with_requests, NULL);
 }
 
-/* ---- turns
- * ------------------------------------------------------------------------------------------ */
+/* ---- turns ------------------------------------------------------------------------------ */
 
 static void *sum_up(void *arg)
 {
@@ -452,8 +449,7 @@ static void test_a_call_that_waits_is_for_the_ranks_that_were(void **state)
     }
 }
 
-/* ---- compressed: all or nothing
- * ---------------------------------------------------------------------- */
+/* ---- compressed: all or nothing --------------------------------------------------------- */
 
 enum { THREE = 3, FAILS = 1 };
 

@@ -56,8 +56,7 @@ void nx_runners_free(nx_world *world)
     }
 }
 
-/* ---- a request ---------------------------------------------------------------------------------
- */
+/* ---- a request -------------------------------------------------------------------------- */
 
 typedef struct queued {
     nexar_request base;
@@ -91,7 +90,7 @@ static void end(queued *q)
     nx_request_done(&q->base);
 }
 
-/* execution */
+/* ---- execution -------------------------------------------------------------------------- */
 
 /* Runs the first request in the queue of |r|; with the lock, which is released meanwhile. */
 static void run_first(nx_runner *r)
@@ -211,7 +210,7 @@ static void destroy(nexar_request *req)
 
 static const nx_request_ops queued_ops = {.finish = finish, .help = help, .destroy = destroy};
 
-/* copies */
+/* ---- copies ----------------------------------------------------------------------------- */
 
 /* Rounds up, so that the next part is aligned. */
 static size_t room(size_t n, size_t each)
@@ -278,8 +277,7 @@ static queued *copy_call(const nx_coll_args *a, const nx_incarnation *was, const
     return q;
 }
 
-/* ---- the call
- * -------------------------------------------------------------------------------------- */
+/* ---- the call --------------------------------------------------------------------------- */
 
 /* Ensures that |comm| has a runner.  NEXAR_ENOMEM, NEXAR_ESYS */
 static nexar_err need_runner(nexar_comm *comm)

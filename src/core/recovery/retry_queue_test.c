@@ -92,8 +92,7 @@ static bool is_rooted(const op *o)
            (o->in_blocks && nx_coll_rooted(o->f.call.kind));
 }
 
-/* ---- calls --------------------------------------------------------------------------------------
- */
+/* ---- calls ------------------------------------------------------------------------------ */
 
 /* Ranks that die in this step, as bits; and ranks that did not call |i|. */
 static uint64_t victims(const crew *c, int i)
@@ -332,8 +331,7 @@ static void call(nexar_comm *w, op *o)
     }
 }
 
-/* ---- completion --------------------------------------------------------------------------------
- */
+/* ---- completion ------------------------------------------------------------------------- */
 
 static void wait_any(nexar_comm *w, op *ops)
 {
@@ -413,9 +411,7 @@ static void complete(nexar_comm *w, op *ops, ending how)
     }
 }
 
-/* ---- what came of them
- * ---------------------------------------------------------------------------
- */
+/* ---- what came of them ------------------------------------------------------------------ */
 
 static bool all_are(const uint32_t *v, size_t n, uint32_t word)
 {
@@ -525,9 +521,7 @@ static uint64_t judge(nexar_comm *w, const op *o, int i, ending how)
     return nxt_mix(who * 64 + ((how == IN_ORDER) ? (uint64_t)o->size : 0));
 }
 
-/* ---- ranks
- * ---------------------------------------------------------------------------------------
- */
+/* ---- ranks ------------------------------------------------------------------------------ */
 
 /* The victims of a step, the first, the last or one in the middle, and the next one; and how
  * many calls they make. */
@@ -662,8 +656,7 @@ static void run_plans(const plan *like, uint64_t seeds, bool each)
     nxt_unshare(shared, sizeof(*shared));
 }
 
-/* ---- tests
- * ----------------------------------------------------------------------------------------- */
+/* ---- tests ------------------------------------------------------------------------------ */
 
 static void test_one_dies_among_its_requests(void **state)
 {

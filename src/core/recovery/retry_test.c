@@ -204,8 +204,7 @@ static nexar_err run_op(nexar_comm *c, uint64_t op, uint64_t *word)
     }
 }
 
-/* ---- ranks -------------------------------------------------------------------------------------
- */
+/* ---- ranks ------------------------------------------------------------------------------ */
 
 /* One operation after the other; their outcomes go into the history. */
 static void work(nexar_comm *w)
@@ -361,8 +360,7 @@ static void test_threads_take_turns(void **state)
     run_plan(&p);
 }
 
-/* ---- without a death ----------------------------------------------------------------------------
- */
+/* ---- without a death -------------------------------------------------------------------- */
 
 static void work_in_peace(nexar_comm *w, void *arg)
 {
@@ -452,8 +450,7 @@ static void test_the_wait_for_an_absent_rank_has_the_set_limit(void **state)
     nexar_config_free(cfg);
 }
 
-/* ---- one that leaves, and the others have an error --------------------------------------------
- */
+/* ---- one that leaves, and the others have an error -------------------------------------- */
 
 static nexar_err broken_to_host(void *ctx, void *host, const void *dev, size_t bytes, void *stream)
 {

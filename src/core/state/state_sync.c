@@ -293,7 +293,7 @@ static nexar_err compare(sync_call *s, nx_state_parts *p)
     return err;
 }
 
-/* transfer of contents */
+/* ---- transfer of contents --------------------------------------------------------------- */
 
 /* Saves the regions of s->undo that this rank receives: consecutive pieces belong to the same
  * tensors.  |regions| has room for all tensors that differ. */
@@ -376,8 +376,7 @@ static nexar_err distribute(sync_call *s, nx_state_parts *p)
     return err;
 }
 
-/* ---- one attempt -------------------------------------------------------------------------------
- */
+/* ---- one attempt ------------------------------------------------------------------------ */
 
 /* Restores what the last attempt has changed; the memory is ready. NEXAR_EDEVICE, NEXAR_ENOMEM */
 static nexar_err start_over(sync_call *s)
@@ -428,7 +427,7 @@ static nexar_err attempt(sync_call *s, nx_incarnation *inc)
     return again(err, why);
 }
 
-/* the common result */
+/* ---- the common result ------------------------------------------------------------------ */
 
 /* In the flags of the agreement: errors, as bits that are 0 (nx_commit_bits), below a mark that
  * distinguishes it from other agreements. */
@@ -542,8 +541,7 @@ static nexar_err run_until_done(sync_call *s)
                         &(nx_retry_how){.once = run_for_retry, .arg = s});
 }
 
-/* ---- the call ----------------------------------------------------------------------------------
- */
+/* ---- the call --------------------------------------------------------------------------- */
 
 /* The number of cores that this rank may use for itself. */
 static unsigned free_threads(const nx_world *world)

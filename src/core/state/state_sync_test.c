@@ -152,8 +152,7 @@ static void only_the_tensor_that_differs_moves(void **state)
     nxt_local_world(3, NULL, sync_one, NULL);
 }
 
-/* ---- several holders ---------------------------------------------------------------------------
- */
+/* ---- several holders -------------------------------------------------------------------- */
 
 enum { BIG = 4 << 20 };
 
@@ -192,8 +191,7 @@ static void every_holder_sends_a_part_and_each_byte_goes_once_to_each_receiver(v
     }
 }
 
-/* ---- what is refused ---------------------------------------------------------------------------
- */
+/* ---- what is refused -------------------------------------------------------------------- */
 
 static void sync_other_names(nexar_comm *w, void *arg)
 {
@@ -288,8 +286,7 @@ static void wrong_arguments_are_refused_and_no_tensors_are_fine(void **state)
     nxt_local_world(2, NULL, refuse, NULL);
 }
 
-/* ---- many tensors ------------------------------------------------------------------------------
- */
+/* ---- many tensors ----------------------------------------------------------------------- */
 
 enum { MANY = 500, ROUNDS = 6 };
 
@@ -376,8 +373,7 @@ static void every_recovery_setting_gives_the_same(void **state)
     with("quorum", "majority", "verify", "off");
 }
 
-/* ---- without memory ----------------------------------------------------------------------------
- */
+/* ---- without memory --------------------------------------------------------------------- */
 
 /* Among several ranks an allocation may be that of a message, without which a link ends: the
  * parts that several ranks need have tests of their own. */

@@ -57,7 +57,7 @@ uint32_t nx_state_winner(const nx_state_ballot *b, uint64_t revision, size_t ten
     return winner;
 }
 
-/* distribution */
+/* ---- distribution ----------------------------------------------------------------------- */
 
 /* Consecutive tensors that differ and have the same holders form one stretch. */
 typedef struct stretch {

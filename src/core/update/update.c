@@ -169,7 +169,7 @@ static nexar_err interpret(nx_update *u)
     return NEXAR_OK;
 }
 
-/* the complete update */
+/* ---- the complete update ---------------------------------------------------------------- */
 
 void nx_update_change(nexar_change *change, const nx_update *u, const nx_incarnation *now)
 {
