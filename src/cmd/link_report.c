@@ -1,4 +1,4 @@
-/* links.c - `nexar info --links`: what connects the ranks of a world. */
+/* link_report.c - `nexar info --links`: the links between the ranks of a world. */
 #include "link_report.h"
 
 #include <inttypes.h>
@@ -13,7 +13,7 @@
 
 enum { TAG_HELLO = 1, TAG_ROW, TAG_END, HELLOS = 64 };
 
-/* One link as rank 0 prints it; ranks are of one build, so it travels as it is. */
+/* One link as rank 0 prints it; all ranks have the same build, so it is sent as raw bytes. */
 typedef struct row {
     uint32_t from, to;
     char transport[NX_TRANSPORT_ROOM], local[64], remote[64];
@@ -22,7 +22,7 @@ typedef struct row {
     char chosen[48];
 } row;
 
-/* A few short messages both ways, so that there is a link and its RTT is known. */
+/* Exchanges a few short messages, so that a link exists and its RTT is known. */
 static nexar_err greet(nexar_comm *world, int peer)
 {
     uint64_t mine = 0, theirs;
@@ -60,7 +60,7 @@ static row look(nexar_comm *world, int peer)
     return r;
 }
 
-/* What a transport does not know is "-". */
+/* A value that the transport does not know is "-". */
 static void add_known(nx_table *t, bool known, int digits, double value)
 {
     char text[32] = "-";
@@ -115,7 +115,7 @@ static nexar_err collect(nexar_comm *world, nx_table *t)
     return err;
 }
 
-/* Nobody leaves before all have looked: a link goes with its rank. */
+/* A barrier before any rank leaves: links close when a rank leaves. */
 static nexar_err part(nexar_comm *world)
 {
     nexar_err err = NEXAR_OK;

@@ -1,4 +1,4 @@
-/* links.h - `nexar info --links`: what connects the ranks of a world. */
+/* link_report.h - `nexar info --links`: the links between the ranks of a world. */
 #ifndef NX_LINK_REPORT_H
 #define NX_LINK_REPORT_H
 
@@ -11,7 +11,7 @@
 int nx_links_show(bool json);
 
 enum { NX_TRANSPORT_ROOM = 16 };
-/* What carries messages to |peer|, into |name|: "quic"; "" if nothing does. */
+/* Writes the transport of messages to |peer| to |name|: "quic"; "" if there is no link. */
 void nx_links_transport(nexar_comm *world, int peer, char name[NX_TRANSPORT_ROOM]);
 
 #endif /* NX_LINK_REPORT_H */

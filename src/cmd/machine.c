@@ -1,4 +1,4 @@
-/* machine.c - probes; what cannot be found out is said to be unknown. */
+/* machine.c - probes of the machine; a value that cannot be read is "unknown". */
 #include "cmd/machine.h"
 
 #include <sched.h>
@@ -13,14 +13,14 @@
 const char *nx_machine_compiler(char *buf)
 {
 #if defined(__clang__)
-    (void)snprintf(buf, NX_MACHINE_ROOM, "%s", __VERSION__); /* has its name in it */
+    (void)snprintf(buf, NX_MACHINE_ROOM, "%s", __VERSION__); /* contains its name */
 #else
     (void)snprintf(buf, NX_MACHINE_ROOM, "gcc %s", __VERSION__);
 #endif
     return buf;
 }
 
-/* The text behind "model name : " of the first processor that has one. */
+/* The text after "model name : " of the first processor that has one. */
 static void read_model(char *model, size_t room)
 {
     FILE *file = fopen("/proc/cpuinfo", "re");

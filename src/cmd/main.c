@@ -10,7 +10,7 @@
 #include "base/text/text.h"
 #include "cmd/cmd.h"
 
-/* A new subcommand is its file and one row here. */
+/* A new subcommand needs its file and one row here. */
 const nx_command nx_commands[] = {
     {"run", "start a program as the ranks of a world on this machine", nx_cmd_run},
     {"seed", "run the seed that ranks on many machines join", nx_cmd_seed},
@@ -127,7 +127,7 @@ int main(int argc, char **argv)
     nx_sys_hold_standard();
     code = run(argc - 1, argv + 1);
 
-    /* A result that did not reach its reader is no success. */
+    /* Output that cannot be written completely is a failure. */
     if ((fflush(stdout) != 0) || (ferror(stdout) != 0)) {
         char text[128];
 

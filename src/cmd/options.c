@@ -1,4 +1,4 @@
-/* options.c - the option table at work: parsing, errors, help. */
+/* options.c - parsing, errors and help from the option table. */
 #include "cmd/options.h"
 
 #include <stdio.h>
@@ -27,7 +27,7 @@ static const nx_number *number_of(const nx_option *row)
     return NULL;
 }
 
-/* The row that "name" or "name=value" of |arg| (behind its dashes) means. */
+/* The row for |arg|, "name" or "name=value" without its dashes. */
 static const nx_option *find(const nx_options *o, const char *arg)
 {
     size_t len = strcspn(arg, "=");
@@ -40,7 +40,7 @@ static const nx_option *find(const nx_options *o, const char *arg)
     return NULL;
 }
 
-/* The row whose letter "-l" or "-l4" begins with. */
+/* The row whose letter begins "-l" or "-l4". */
 static const nx_option *find_letter(const nx_options *o, const char *arg)
 {
     for (size_t i = 0; i < o->n; i++) {
@@ -51,7 +51,7 @@ static const nx_option *find_letter(const nx_options *o, const char *arg)
     return NULL;
 }
 
-/* The row that |arg| means, and the value that it has itself, NULL: none. */
+/* The row for |arg|, and the value inside |arg|; NULL: none. */
 static const nx_option *find_option(const nx_options *o, const char *arg, const char **value)
 {
     const nx_option *row;
@@ -67,13 +67,12 @@ static const nx_option *find_option(const nx_options *o, const char *arg, const 
     if ((row == NULL) || (arg[2] == '\0')) {
         return row;
     }
-    /* A number may stand right behind its letter; other words are none of ours. */
+    /* Only a number may follow its letter directly. */
     *value = arg + 2;
     return ((number_of(row) != NULL) && nx_is_digit(arg[2])) ? row : NULL;
 }
 
-/* What is meant by |word|, which is no option: "--ranks", "-n" or NULL; |buf| has
- * room for it. */
+/* A suggestion for |word|, which is no option: "--ranks", "-n" or NULL; |buf| has room for it. */
 static const char *guess(const nx_options *o, const char *word, char *buf, size_t size)
 {
     nx_suggest near = nx_suggest_start(word + strspn(word, "-"));
@@ -165,8 +164,7 @@ static int set(const nx_options *o, const nx_option *row, const char *value)
     return (row->kind == NX_OPTION_WORDS) ? add_word(o, row, value) : set_number(o, row, value);
 }
 
-/* Takes the option at argv[*i]; moves |*i| on to its value if that is a word of
- * its own. */
+/* Parses the option at argv[*i]. Advances |*i| if the value is the next word. */
 static int take(const nx_options *o, int argc, char **argv, int *i)
 {
     const char *arg = argv[*i];

@@ -1,4 +1,4 @@
-/* options_test.c - what is taken, what is refused, and with which words. */
+/* options_test.c - valid options are accepted, invalid ones rejected with helpful messages. */
 #include "cmd/options.h"
 
 #include <stdio.h>
@@ -42,7 +42,7 @@ static void parse(parsed *p, int argc, char **argv)
     p->go_on = nx_options_parse(&options, argc, argv, p->operands, &p->code);
 }
 
-/* Runs |line|, words between blanks, with |fd| caught in |said|. */
+/* Parses |line|, words separated by blanks, and captures |fd| in |said|. */
 static parsed run(const char *line, int fd)
 {
     parsed p = {.ranks = 64, .latency = 20000, .code = -1};

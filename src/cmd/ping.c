@@ -22,7 +22,7 @@ typedef struct ping {
     size_t room;
 } ping;
 
-/* What rank 0 and the target do in turn; the others only join and leave. */
+/* Whether this rank measures: rank 0 and the target do; the others only join and leave. */
 static bool asks(const ping *p)
 {
     return nexar_rank(p->world) == 0;
@@ -81,7 +81,7 @@ static nexar_err measure_latency(const ping *p)
     return err;
 }
 
-/* |n| messages of |bytes| one way, then a word back. */
+/* |n| messages of |bytes| in one direction, then a short reply. */
 static nexar_err stream(const ping *p, size_t bytes, uint64_t n)
 {
     nexar_err err = NEXAR_OK;
@@ -146,7 +146,8 @@ static int run(uint64_t target, uint64_t count)
         return nx_cmd_error("ping", err);
     }
     if ((target == 0) || (target >= (uint64_t)nexar_size(p.world))) {
-        /* One rank says it and fails; if others failed too, they could be first. */
+        /* One rank reports and fails. If other ranks failed too, the launcher could name one of
+         * them. */
         if (asks(&p)) {
             code = nx_usage("ping",
                             "there is no rank %" PRIu64 " besides rank 0 in a world of %d; start "

@@ -12,7 +12,7 @@
 
 enum { LOCAL_RANKS = 4096 };
 
-/* What the command line says, before it is checked. */
+/* The command line, before it is checked. */
 typedef struct request {
     nx_local local;
     nx_words env;
@@ -25,7 +25,7 @@ static const char example[] = "such as: nexar run -n 4 ./hello";
 
 /* ---- checks: each prints one line and returns NX_EXIT_USAGE, or returns NX_EXIT_OK --- */
 
-/* Options behind the program are its own: the most likely mistake where -n is missing. */
+/* Options after the program belong to the program: the most likely mistake if -n is missing. */
 static int refuse_no_ranks(char **program)
 {
     for (char **at = program; *at != NULL; at++) {
@@ -39,7 +39,7 @@ static int refuse_no_ranks(char **program)
     return nx_usage("run", "how many ranks? give -n N, %s", example);
 }
 
-/* The entry "NAME=VALUE" of our environment; NULL: there is none. */
+/* The entry "NAME=VALUE" of the environment; NULL: not set. */
 static const char *entry_of(const char *name)
 {
     const size_t len = strlen(name);
@@ -83,8 +83,8 @@ static int check_bind(request *r)
 }
 
 /*
- * NEXAR_JOIN is the user's, and names the cluster to join, unless this process is a rank itself:
- * then a run of its own is meant.
+ * NEXAR_JOIN, set by the user, names the cluster to join. If this process is itself a rank, a new
+ * world is meant.
  */
 static int check_join(request *r)
 {
@@ -199,7 +199,7 @@ int nx_cmd_run(int argc, char **argv)
     };
 
     if ((argc == 2) && (strcmp(argv[1], "--agent") == 0)) {
-        return nx_agent_run(); /* by another nexar run, not by users */
+        return nx_agent_run(); /* set by another nexar run, not by users */
     }
     if (!nx_options_parse(&options, argc, argv, NULL, &code)) {
         return code;

@@ -26,17 +26,17 @@
 #include "core/config/config.h"
 #include "core/world/seed_config.h"
 
-/* How the seed tells of what happens: a line each, or one that changes. */
+/* How the seed reports events: one line each, or one line that is rewritten. */
 typedef struct report {
-    bool keep; /* it stays when ranks did not come */
+    bool keep; /* the seed stays if ranks are missing */
     bool live;
-    bool dirty; /* a live line stands on the terminal */
+    bool dirty; /* a live line is on the terminal */
     atomic_bool timed_out;
 } report;
 
 static const char take_back[] = "\r\033[K";
 
-/* A line that the terminal would wrap could not be taken back. */
+/* A line that the terminal wraps could not be rewritten. */
 static int terminal_width(void)
 {
     struct winsize size;
@@ -45,8 +45,8 @@ static int terminal_width(void)
                                                                                  : 79;
 }
 
-/* In the seed's thread, which must not wait for a reader who has stopped reading: joiners wait
- * for it. */
+/* Runs on the seed's thread, which serves joiners, so it must not wait for a reader that has
+ * stopped reading. */
 static void on_event(void *ctx, const nx_seed_event *event)
 {
     report *r = ctx;
@@ -69,7 +69,7 @@ static void on_event(void *ctx, const nx_seed_event *event)
     }
 }
 
-/* Who is missing, as somebody has asked by a signal. */
+/* Reports the missing ranks, on request by a signal. */
 static void tell_situation(nx_seed *seed)
 {
     char text[NX_LOG_ROOM - 64], line[NX_LOG_ROOM];
@@ -80,7 +80,7 @@ static void tell_situation(nx_seed *seed)
     }
 }
 
-/* The first signal that asks for the end; 0: none came.  Ctrl-Z stops the process here. */
+/* The first signal that requests the end; 0: none. Ctrl-Z stops the process here. */
 static int wished_end(int signals, nx_seed *seed)
 {
     int number;
@@ -97,7 +97,7 @@ static int wished_end(int signals, nx_seed *seed)
     return number;
 }
 
-/* Stays until the job has ended, a signal came, or the ranks did not. */
+/* Returns when the job has ended, a signal has arrived, or ranks have not joined in time. */
 static int stay(nx_seed *seed, int signals, report *r)
 {
     const uint64_t turn_ns = 50000000;
@@ -119,7 +119,7 @@ static int stay(nx_seed *seed, int signals, report *r)
 
 static nexar_err print_line(const char *before, const char *text)
 {
-    /* Past stdio, which would speak of the failure again at the end. */
+    /* Bypasses stdio, which would report the failure again at exit. */
     return ((nx_sys_write_all(STDOUT_FILENO, before, strlen(before)) == 0) &&
             (nx_sys_write_all(STDOUT_FILENO, text, strlen(text)) == 0) &&
             (nx_sys_write_all(STDOUT_FILENO, "\n", 1) == 0))
@@ -134,7 +134,7 @@ static nexar_err write_join(const char *join_file, const char *join)
     return (err == NEXAR_OK) ? print_line("the join string is in ", join_file) : err;
 }
 
-/* Without the string nobody could join.  "-" is standard output, as without a file. */
+/* Without the string no process could join. "-" is standard output, the default. */
 static nexar_err hand_out(const nx_seed *seed, const char *join_file)
 {
     static const char hint[] = "nexar seed: the join string on standard output is a secret; "
@@ -154,7 +154,7 @@ static nexar_err hand_out(const nx_seed *seed, const char *join_file)
     return err;
 }
 
-/* What the command line asks for besides settings. */
+/* The options of the command line that are not settings. */
 typedef struct manner {
     const char *join_file, *key_file;
     bool keep, init;
@@ -162,7 +162,7 @@ typedef struct manner {
 
 enum { KEY_MAX = 8192 };
 
-/* Reads the key of --key into |text|, and names it in |sc|. */
+/* Reads the key of --key into |text|; |sc| points to it. */
 static nexar_err read_key(const char *path, char text[KEY_MAX], nx_seed_config *sc)
 {
     uint8_t *bytes = NULL;
@@ -189,7 +189,7 @@ static nexar_err read_key(const char *path, char text[KEY_MAX], nx_seed_config *
     return err;
 }
 
-/* With --init: the state is on disk and the join string handed out, and nobody is served. */
+/* With --init: writes the state to disk and the join string to its file, and serves no joiner. */
 static int initialise(nx_seed_config *sc, const manner *how)
 {
     nx_seed *seed = NULL;
@@ -210,7 +210,8 @@ static int serve(const nx_seed_config *given, const manner *how)
     report r = {.keep = how->keep, .live = isatty(STDERR_FILENO) != 0};
     nx_seed *seed = NULL;
     int code, signals = -1;
-    nexar_err err = nx_signals_open(&signals); /* before there are threads that could take one */
+    nexar_err err =
+        nx_signals_open(&signals); /* before there are threads that could receive a signal */
 
     sc->keep = how->keep;
     sc->on_event = on_event;
@@ -239,8 +240,8 @@ static int begin(const nexar_config *cfg, const manner *how)
     nexar_err err;
     int code;
 
-    /* The token and the key that signs certificates: no core dump may hold them, nor may other
-     * processes of this user read them. */
+    /* The token and the key that signs certificates: no core dump may contain them, and no other
+     * process of this user may read them. */
     (void)prctl(PR_SET_DUMPABLE, 0);
     err = nx_seed_config_from(cfg, &sc);
     err = (err == NEXAR_OK) ? read_key(how->key_file, key, &sc) : err;
@@ -254,7 +255,7 @@ static int begin(const nexar_config *cfg, const manner *how)
     return code;
 }
 
-/* Options that are settings too; they go before the environment. */
+/* Options that are also settings; they override the environment. */
 typedef struct wishes {
     uint64_t world, min, max;
     const char *listen, *state;

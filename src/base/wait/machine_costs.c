@@ -222,7 +222,7 @@ static void measure_memory(nx_machine_costs *out)
     uint8_t *blocks = nx_calloc(2, NX_COSTS_BLOCK);
 
     if (blocks == NULL) {
-        return; /* 0 would mean unknown */
+        return; /* the costs stay 0, and nothing is derived from them */
     }
     memset(blocks, 1, 2 * (size_t)NX_COSTS_BLOCK); /* untouched memory is one page of zeros */
     out->copy_ns = measure_copy(blocks, blocks + NX_COSTS_BLOCK);

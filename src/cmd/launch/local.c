@@ -39,7 +39,7 @@ typedef struct local_job {
 
 /* ---- the seed ------------------------------------------------------------------------ */
 
-/* If processes on other hosts may join, the seed listens on all interfaces. */
+/* Without a join file only ranks of this host join, so the seed listens on the loopback only. */
 static void open_to_others(const nx_local *local, nx_seed_config *sc)
 {
     if (local->join_file == NULL) {

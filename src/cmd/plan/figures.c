@@ -4,7 +4,7 @@
 #include <stddef.h>
 #include <stdio.h>
 
-/* Three digits that matter, without a useless fraction: "8", "1.25", "12.5", "640". */
+/* Three significant digits, without trailing zeros: "8", "1.25", "12.5", "640". */
 static void put(double value, const char *unit, char *buf)
 {
     int digits = (value < 9.995) ? 2 : (value < 99.95) ? 1 : 0;

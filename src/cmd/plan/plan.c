@@ -11,7 +11,7 @@
 #include "cmd/options.h"
 #include "core/config/config.h"
 
-/* What the options say.  The defaults and where they come from:
+/* The values of the options. The defaults and where they come from:
  * docs/internals/cost-model.md. */
 typedef struct request {
     const char *name; /* collective; NULL with --all */

@@ -1,8 +1,8 @@
 /*
- * plan.h - what `nexar plan` works out, and the ways to show it.
+ * plan.h - the results of `nexar plan` and their output.
  *
- * plan.c reads the options, plan_run.c asks the cost model, and one file each
- * prints the tables, the JSON and the picture.
+ * plan.c reads the options, plan_run.c asks the cost model, and one file each prints the tables,
+ * the JSON and the plot.
  */
 #ifndef NX_PLAN_H
 #define NX_PLAN_H
@@ -19,21 +19,21 @@ enum {
     NX_PLAN_POINTS = 32 /* sizes of a sweep, at most */
 };
 
-/* The question. */
+/* The request. */
 typedef struct nx_plan {
     nx_net net;
     nexar_dtype dtype;
     uint32_t root;
     uint64_t segment_bytes;
     const nx_rules *rules; /* of the setting `algorithms`; borrowed */
-    bool exact;            /* simulate whatever it takes */
+    bool exact;            /* simulate regardless of the duration */
     nx_progress *progress; /* called for every algorithm; may be NULL */
 } nx_plan;
 
 /* One collective at one size: the cost of each of its algorithms. */
 typedef struct nx_plan_point {
     nx_coll_kind kind;
-    uint64_t bytes; /* by which algorithms are selected; whole elements */
+    uint64_t bytes; /* determines the selection of algorithms; whole elements */
     nx_coll coll;
     size_t n;
     struct {
@@ -51,25 +51,25 @@ typedef struct nx_plan_sweep {
     nx_plan_point points[NX_PLAN_POINTS];
 } nx_plan_sweep;
 
-/* Works out one collective at |bytes|, rounded up to whole elements: of each
- * rank's block where there are blocks.  Fails as nx_cost_of does. */
+/* Computes the costs of one collective at |bytes|, rounded up to whole elements; for kinds with
+ * blocks, of each rank's block. Returns the errors of nx_cost_of. */
 NX_MUST_CHECK nexar_err nx_plan_at(const nx_plan *plan, nx_coll_kind kind, uint64_t bytes,
                                    nx_plan_point *out);
 
-/* The same for the powers of 4 times |from| up to |to|, and |to| itself.  Sizes
- * of less than an element, or an element per block, are left out. */
+/* The same for |from| times powers of 4 up to |to|, and for |to| itself. Sizes below one
+ * element, or one element per block, are omitted. */
 NX_MUST_CHECK nexar_err nx_plan_over(const nx_plan *plan, nx_coll_kind kind, uint64_t from,
                                      uint64_t to, nx_plan_sweep *out);
 
-/* To stdout.  The head says on which network; once before all tables. */
+/* Prints to stdout. The head names the network; call it once before all tables. */
 void nx_plan_print_head(const nx_plan *plan);
 void nx_plan_print_point(const nx_plan *plan, const nx_plan_point *point);
 void nx_plan_print_sweep(const nx_plan_sweep *sweep);
-/* What the marks mean; once behind all tables. */
+/* Explains the marks; call it once after all tables. */
 void nx_plan_print_legend(bool sweep);
 
-/* One JSON object, to stdout: the network, then what was asked for.  Either
- * points or sweeps are given, the other is NULL. */
+/* Prints one JSON object to stdout: the network, then the points or the sweeps. The other of the
+ * two is NULL. */
 void nx_plan_print_json(const nx_plan *plan, const nx_plan_point *points,
                         const nx_plan_sweep *sweeps, size_t n);
 

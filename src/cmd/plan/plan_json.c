@@ -1,5 +1,5 @@
-/* plan_json.c - the answer of `nexar plan` for programs: seconds, bytes, and bytes
- * per second. */
+/* plan_json.c - the machine-readable output of `nexar plan`: seconds, bytes, and bytes per
+ * second. */
 #include "plan.h"
 
 static const char *by(bool simulated)

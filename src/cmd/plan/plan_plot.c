@@ -1,15 +1,15 @@
 /*
- * plan_plot.c - a sweep as a picture: SVG, one panel per collective.
+ * plan_plot.c - plots a sweep as SVG, one panel per collective.
  *
- * The picture brings its background, light or dark as the viewer prefers, so
- * that it can be read on any page.
+ * The picture has its own background, light or dark by the viewer's preference, so that it is
+ * readable on any page.
  */
 #include "plan.h"
 #include "svg.h"
 
 /* All in pixels. */
 enum {
-    HEAD = 66,  /* of the picture: title, and what network it is */
+    HEAD = 66,  /* of the picture: title and network */
     TITLE = 30, /* of a panel in a picture of several */
     LEFT = 76,
     RIGHT = 28,
@@ -19,7 +19,7 @@ enum {
 
 _Static_assert((int)NX_PLAN_ROWS <= (int)NX_SVG_CURVES, "every algorithm has a look of its own");
 
-/* A single rank may need no time at all, which has no logarithm. */
+/* A single rank may take time 0, which has no logarithm. */
 static double time_of(const nx_plan_point *point, size_t row)
 {
     const double t = point->rows[row].cost.is.time_s;
@@ -45,7 +45,7 @@ static void put_curve(const nx_svg_panel *p, const nx_plan_sweep *sweep, size_t 
     }
 }
 
-/* On top of all curves, so that what is selected is always seen. */
+/* Drawn on top of all curves, so that the selected algorithm is always visible. */
 static void put_selected(const nx_svg_panel *p, const nx_plan_sweep *sweep)
 {
     for (size_t k = 0; k < sweep->n; k++) {
@@ -98,7 +98,7 @@ static void put_panel(FILE *out, double x, double y, double w, double h, bool ti
     }
     (void)nx_svg_legend(out, p.x, top + 8, p.w, names, n, large);
     nx_svg_axes(&p, nx_figure_time);
-    /* The dashed ones last: where two agree both are seen. */
+    /* Draws dashed curves last: where two coincide, both are visible. */
     for (size_t i = 0; i < n; i += 2) {
         put_curve(&p, sweep, i);
     }

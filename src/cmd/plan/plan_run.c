@@ -1,12 +1,12 @@
-/* plan_run.c - asks the cost model for one collective at one size, or at many. */
+/* plan_run.c - queries the cost model for one collective at one size or many. */
 #include <assert.h>
 
 #include "plan.h"
 
 /*
- * Steps that are simulated without --exact, at some two million in a second,
- * building included: a table ends within seconds, and a sweep, which has some
- * fifteen times as many runs, hardly later.
+ * The limit of simulated steps without --exact. About two million steps are built and simulated
+ * per second, so a table takes seconds. A sweep has about fifteen times as many runs and takes
+ * hardly longer.
  */
 static const uint64_t table_steps = UINT64_C(16) << 20;
 static const uint64_t sweep_steps = UINT64_C(1) << 20;
@@ -27,13 +27,13 @@ static nx_coll make_coll(const nx_plan *plan, nx_coll_kind kind, uint64_t bytes)
         .count = (kind == NX_BARRIER) ? 0 : (size_t)(bytes / one + (bytes % one != 0)),
     };
 
-    /* The v forms with blocks of one size: what they differ in is not known. */
+    /* The v forms use blocks of one size, since the real sizes are unknown. */
     c.parts = nx_split_each(c.count, c.size);
     c.send_parts = c.parts;
     return c;
 }
 
-/* The network is the same for all points; so are the limits but in a sweep. */
+/* The network is the same for all points; the limits are too, except in a sweep. */
 static nexar_err fill(const nx_plan *plan, nx_coll_kind kind, uint64_t bytes, bool sweep,
                       nx_plan_point *p)
 {
@@ -81,7 +81,7 @@ static nexar_err fill(const nx_plan *plan, nx_coll_kind kind, uint64_t bytes, bo
         }
         p->n++;
     }
-    /* Of equally fast algorithms the selected one counts as the fastest. */
+    /* Among equally fast algorithms the selected one counts as the fastest. */
     if (p->rows[p->selected].cost.is.time_s <= 1.001 * p->rows[p->fastest].cost.is.time_s) {
         p->fastest = p->selected;
     }
@@ -102,7 +102,7 @@ nexar_err nx_plan_over(const nx_plan *plan, nx_coll_kind kind, uint64_t from, ui
     out->kind = kind;
     out->n = 0;
     for (uint64_t bytes = from;; bytes = (bytes <= to / 4) ? 4 * bytes : to) {
-        /* At least one: a range below the smallest call gives that. */
+        /* At least one point: a range below the smallest call yields that call. */
         if ((bytes >= one) || (bytes == to)) {
             err = fill(plan, kind, bytes, true, &out->points[out->n]);
             out->n++;

@@ -1,4 +1,4 @@
-/* plan_table.c - what `nexar plan` prints to be read. */
+/* plan_table.c - the human-readable output of `nexar plan`. */
 #include <string.h>
 
 #include "plan.h"

@@ -39,7 +39,7 @@ void nx_svg_range(nx_svg_panel *p, double first_bytes, double last_bytes, double
 
 static void put_x_axis(const nx_svg_panel *p)
 {
-    /* A line and a label for every power of two that leaves them room. */
+    /* A line and a label for each power of two, as far as there is room. */
     const double room = 64 * (p->to - p->from) / p->w;
     const int step = (room <= 1) ? 1 : (room <= 2) ? 2 : (room <= 4) ? 4 : (room <= 5) ? 5 : 10;
     const int first = (int)ceil(p->from - 1e-9), last = (int)floor(p->to + 1e-9);
@@ -216,7 +216,7 @@ void nx_svg_text(FILE *out, const char *text)
             (void)fputs("&quot;", out);
             break;
         default:
-            /* What XML cannot hold at all is not shown. */
+            /* Characters that XML cannot represent become blanks. */
             (void)fputc(((unsigned char)*text < ' ') ? ' ' : *text, out);
             break;
         }

@@ -1,4 +1,4 @@
-/* progress_line.c - one line on a terminal that says how far long work has come. */
+/* progress_line.c - one line on a terminal that shows the progress of long work. */
 #include "progress_line.h"
 
 #include <stdarg.h>

@@ -1,8 +1,8 @@
 /*
- * progress_line.h - one line on a terminal that says how far long work has come.
+ * progress_line.h - one line on a terminal that shows the progress of long work.
  *
- * It goes to stderr, appears only after half a second of work, and is erased at
- * the end; where stderr is no terminal there is nothing.
+ * The line goes to stderr, appears after half a second of work, and is erased at the end. If
+ * stderr is no terminal, nothing is written.
  */
 #ifndef NX_PROGRESS_LINE_H
 #define NX_PROGRESS_LINE_H
@@ -16,9 +16,9 @@ typedef struct nx_progress {
     int64_t begin_ms;
 } nx_progress;
 
-/* |total| steps are ahead. */
+/* Begins work of |total| steps. */
 void nx_progress_begin(nx_progress *p, uint64_t total);
-/* Another step begins; says what it is. */
+/* Begins the next step; the text describes it. */
 void nx_progress_step(nx_progress *p, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 void nx_progress_end(nx_progress *p);

@@ -1,4 +1,4 @@
-/* terminal.c - colours, if they are wanted. */
+/* terminal.c - whether a terminal gets colours. */
 #include "terminal.h"
 
 #include <stdlib.h>

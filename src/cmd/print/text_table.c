@@ -60,7 +60,7 @@ static const char *shown(const char *cell)
     return (cell[0] == '\0') ? "-" : cell;
 }
 
-/* Characters of UTF-8: every byte that does not continue one. */
+/* The number of UTF-8 characters: counts all bytes except continuation bytes. */
 static int width(const char *text)
 {
     int n = 0;

@@ -1,8 +1,8 @@
 /*
- * table.h - rows of text that print aligned, or as JSON.
+ * text_table.h - rows of text that print aligned, or as JSON.
  *
- * Cells are added one after the other, row by row.  Errors stick: a table that
- * ran out of memory prints nothing, and nx_table_failed says so.
+ * Cells are added one after the other, row by row. Errors stick: a table that ran out of memory
+ * prints nothing, and nx_table_failed returns true.
  */
 #ifndef NX_TEXT_TABLE_H
 #define NX_TEXT_TABLE_H
@@ -19,15 +19,15 @@ typedef struct nx_table {
     bool failed;
 } nx_table;
 
-/* Makes |t|, the caller's memory, an empty table; nx_table_fini() ends it. */
+/* Initialises |t|, in the caller's memory, as an empty table; nx_table_fini() frees it. */
 void nx_table_init(nx_table *t, const char *const *heads, size_t columns);
 void nx_table_fini(nx_table *t);
 
 void nx_table_add(nx_table *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
 bool nx_table_failed(const nx_table *t);
 
-/* Each row on a line that begins with |indent| spaces, the heads first if
- * |heads|; an empty cell is "-".  No blanks at the ends of lines. */
+/* Prints each row on a line, indented by |indent| spaces, the heads first if |heads|. An empty
+ * cell is "-". Lines have no trailing blanks. */
 void nx_table_print(const nx_table *t, FILE *out, int indent, bool heads);
 
 /* [{"head": "cell", ...}, ...], each row on a line. */

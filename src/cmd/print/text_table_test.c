@@ -1,4 +1,4 @@
-/* text_table_test.c - columns line up; JSON is JSON; no memory is no table. */
+/* text_table_test.c - columns are aligned; JSON is valid; without memory nothing is printed. */
 #include "text_table.h"
 
 #include <stdlib.h>

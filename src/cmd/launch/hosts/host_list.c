@@ -339,7 +339,7 @@ bool nx_host_is_here(const nx_host *host)
         return false;
     }
     (void)gethostname(own, sizeof(own) - 1);
-    /* A name without a domain equals a name with one if the first labels agree. */
+    /* A name without a domain also matches this machine's name up to its domain. */
     if ((strcasecmp(host->name, "localhost") == 0) || (strcasecmp(host->name, own) == 0)) {
         return true;
     }

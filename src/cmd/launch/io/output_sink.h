@@ -26,7 +26,7 @@ void nx_output_sink_line(nx_output_sink *s, const char *prefix, const char *line
 /* Adds the |len| bytes of |bytes| unchanged. */
 void nx_output_sink_bytes(nx_output_sink *s, const char *bytes, size_t len);
 
-/* Whether lines wait to be written; whether so many wait that the caller should add no more. */
+/* Whether lines wait to be written; and whether the caller should add no more for now. */
 bool nx_output_sink_waits(const nx_output_sink *s);
 bool nx_output_sink_full(const nx_output_sink *s);
 

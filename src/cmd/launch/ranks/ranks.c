@@ -71,7 +71,7 @@ static struct pollfd poll_sink(const nx_output_sink *s)
     return (struct pollfd){.fd = nx_output_sink_waits(s) ? s->to : -1, .events = POLLOUT};
 }
 
-/* A rank whose lines cannot be written is not read: it waits as for a slow pipe. */
+/* While the sink is full, the output of the rank is not read: the rank waits as for a slow pipe. */
 static struct pollfd poll_output(const nx_output *o)
 {
     return (struct pollfd){.fd = nx_output_sink_full(o->to) ? -1 : o->from, .events = POLLIN};
@@ -109,7 +109,7 @@ static void flush(const struct pollfd *p, nx_output_sink *s)
     }
 }
 
-/* Only wakes the loop. */
+/* Discards the event, which only wakes the loop. */
 static void swallow(const struct pollfd *p)
 {
     if ((p->fd >= 0) && (p->revents != 0)) {
@@ -117,7 +117,7 @@ static void swallow(const struct pollfd *p)
     }
 }
 
-/* What is left is for a reader that does not read. */
+/* Drops the remaining output, whose reader does not read. */
 static void give_up_output(nx_ranks *r)
 {
     nx_output_sink_break(r->out, ECANCELED);
@@ -128,7 +128,7 @@ static void give_up_output(nx_ranks *r)
     }
 }
 
-/* Ranks that talk to nobody end, unless we have given up listening ourselves. */
+/* Ends ranks whose output has no reader, unless this process has given up its output itself. */
 static void check_output(nx_ranks *r)
 {
     const int why = (r->out->broken != 0) ? r->out->broken : r->err->broken;
@@ -145,7 +145,7 @@ static void turn(nx_ranks *r)
     int ready;
 
     fill_polls(r);
-    /* Not more than there are descriptors: poll takes no more than the limit. */
+    /* Passes no more entries than descriptors: poll rejects more than the limit. */
     ready = nx_sys_poll(r->polls, AT_RANKS + 2 * (nfds_t)r->started + r->config->far_polls,
                         poll_timeout(r));
     if (ready < 0) {
@@ -177,7 +177,7 @@ static void turn(nx_ranks *r)
     }
 }
 
-/* Something is still to be read or to be written. */
+/* Whether output is still to be read or written. */
 static bool output_left(const nx_ranks *r)
 {
     for (uint32_t i = 0; i < r->config->n; i++) {
@@ -188,7 +188,8 @@ static bool output_left(const nx_ranks *r)
     return nx_output_sink_waits(&r->sinks[0]) || nx_output_sink_waits(&r->sinks[1]);
 }
 
-/* Until all have ended; then those that they left, which may hold pipes open. */
+/* Runs until all ranks have ended. Then ends the processes that they left, which may hold pipes
+ * open. */
 static void stay(nx_ranks *r)
 {
     const nx_ranks_far *far = r->config->far;
@@ -203,9 +204,9 @@ static void stay(nx_ranks *r)
     }
 }
 
-/* ---- beginning and end --------------------------------------------------------------- */
+/* ---- start and end --------------------------------------------------------------- */
 
-/* Told once: the reason is the same for the ranks after this one. */
+/* Reported once: the reason is the same for all later ranks. */
 static void tell_no_pty(nx_ranks *r, uint32_t rank, int why)
 {
     char text[128];
@@ -232,7 +233,7 @@ bool nx_ranks_measure(nx_ranks *r)
     return true;
 }
 
-/* What the |rank| prints comes from |out| and |err|. */
+/* Sets up the outputs of |rank|, read from |out| and |err|. */
 static void init_outputs(nx_ranks *r, uint32_t rank, int out, int err)
 {
     const nx_ranks_config *c = r->config;
@@ -247,7 +248,7 @@ static void init_outputs(nx_ranks *r, uint32_t rank, int out, int err)
     p->out.plain = p->err.plain = (c->output == NX_SPAWN_INHERIT);
 }
 
-/* All at once: what becomes of each is reported later. */
+/* Starts all at once; the result of each is reported later. */
 static void start_far(nx_ranks *r)
 {
     const nx_ranks_far *far = r->config->far;
@@ -302,12 +303,12 @@ static nexar_err start_all(nx_ranks *r)
     for (uint32_t i = 0; (i < r->config->n) && (err == NEXAR_OK); i++) {
         err = start_rank(r, i);
     }
-    (void)nx_sys_close(r->input); /* rank 0 has it */
+    (void)nx_sys_close(r->input); /* rank 0 owns it */
     r->input = -1;
     return err;
 }
 
-/* Two descriptors for each rank are more than many a limit allows at first. */
+/* Two descriptors per rank may exceed the soft limit. */
 static void raise_limit(nx_ranks *r)
 {
     struct rlimit more;

@@ -1,4 +1,4 @@
-/* ranks_end.c - how one rank ends, and what that means for the others. */
+/* ranks_end.c - the end of one rank, and its consequences for the others. */
 #include <signal.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -9,8 +9,8 @@
 #include "core/config/settings.h"
 #include "ranks_inner.h"
 
-/* How long after a consequence its cause may be seen: the links of a rank that fails are closed
- * before its process is gone, and the seed hears of its end after both. */
+/* Time by which a consequence may be observed before its cause. The links of a failing rank
+ * close before its process has exited, and the seed is notified after both. */
 #define BLAME_NS UINT64_C(3000000000)
 
 void nx_ranks_signal(const nx_ranks *r, int number)
@@ -29,7 +29,7 @@ void nx_ranks_signal(const nx_ranks *r, int number)
 void nx_ranks_end(nx_ranks *r, int number)
 {
     nx_ranks_signal(r, number);
-    nx_ranks_signal(r, SIGCONT); /* one that was stopped could not hear it */
+    nx_ranks_signal(r, SIGCONT); /* a stopped rank could not receive the signal */
     if (!r->ending) {
         r->ending = true;
         r->kill_at = nx_now(&nx_clock_system) + r->config->grace_ns;
@@ -44,7 +44,7 @@ void nx_ranks_kill(nx_ranks *r)
     nx_ranks_signal(r, SIGKILL);
 }
 
-/* ---- one that has failed ------------------------------------------------------------- */
+/* ---- a failed rank ------------------------------------------------------------- */
 
 static void tell_failure(nx_ranks *r, uint32_t rank, const siginfo_t *info)
 {
@@ -63,7 +63,7 @@ static void tell_failure(nx_ranks *r, uint32_t rank, const siginfo_t *info)
     }
 }
 
-/* |rank| has failed, and the others end with it, unless they may continue without it. */
+/* |rank| has failed: ends the others, unless they may continue without it. */
 static void blame(nx_ranks *r, uint32_t rank, const siginfo_t *info)
 {
     if (r->result->rank < 0) {
@@ -76,7 +76,7 @@ static void blame(nx_ranks *r, uint32_t rank, const siginfo_t *info)
     }
 }
 
-/* No other rank was seen to fail: the first that said so is named. */
+/* No other rank was observed to fail: names the first rank that reported a failure. */
 static void blame_follower(nx_ranks *r)
 {
     const siginfo_t info = {.si_code = CLD_EXITED, .si_status = NX_ABORT_CODE};
@@ -88,7 +88,7 @@ static void blame_follower(nx_ranks *r)
     }
 }
 
-/* ---- one that has not called nexar_finalize ------------------------------------------ */
+/* ---- a rank that has not called nexar_finalize ------------------------------------------ */
 
 static nx_presence presence(const nx_ranks *r, uint32_t rank)
 {
@@ -97,7 +97,7 @@ static nx_presence presence(const nx_ranks *r, uint32_t rank)
     return (ops->presence == NULL) ? NX_PRESENCE_NONE : ops->presence(r->config->ctx, rank);
 }
 
-/* Its last word to the seed may still be in flight: see check_unsaid. */
+/* Its last frame to the seed may still be in flight: see check_unsaid. */
 static void note_silent_exit(nx_ranks *r, uint32_t rank)
 {
     const nx_presence now = presence(r, rank);
@@ -114,7 +114,7 @@ static void forget_unsaid(nx_ranks *r, nx_rank_process *p)
     r->unsaid--;
 }
 
-/* Many have not: one line, which names the first. */
+/* Several ranks have not called it: prints one line, which names the first. */
 static void tell_unsaid_all(nx_ranks *r)
 {
     const unsigned n = r->unsaid;
@@ -132,9 +132,9 @@ static void tell_unsaid_all(nx_ranks *r)
 }
 
 /*
- * A rank that has exited is said to have missed nexar_finalize when the seed says that its
- * connection is lost, when another rank ends since one has failed, or when the seed has not
- * heard its last word BLAME_NS after the exit.
+ * Reports that an exited rank has missed nexar_finalize in one of three cases. The seed reports
+ * that its connection is lost. Another rank ends because a rank has failed. Or the seed has not
+ * received its last frame BLAME_NS after the exit.
  */
 static void check_unsaid(nx_ranks *r)
 {
@@ -162,7 +162,7 @@ static void check_unsaid(nx_ranks *r)
     }
 }
 
-/* ---- one that has ended -------------------------------------------------------------- */
+/* ---- a rank that has ended -------------------------------------------------------------- */
 
 void nx_ranks_on_end(nx_ranks *r, uint32_t rank, const siginfo_t *info)
 {
@@ -207,8 +207,8 @@ void nx_ranks_reap(nx_ranks *r)
         const uint32_t rank = nx_ranks_of(r, info.si_pid);
 
         if (rank < r->config->n) {
-            /* What it has left in its group goes with it.  Its number is not
-             * somebody else's as long as we have not taken its code. */
+            /* Kills the processes left in its group. The kernel does not reuse its pid before
+             * this process has reaped it. */
             (void)kill(-info.si_pid, SIGKILL);
         }
         (void)nx_sys_waitpid(info.si_pid, NULL, 0);

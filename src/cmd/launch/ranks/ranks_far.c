@@ -1,4 +1,4 @@
-/* ranks_far.c - ranks on other hosts: what is heard of them. */
+/* ranks_far.c - ranks on other hosts: the events that their agents report. */
 #include <signal.h>
 
 #include "ranks_inner.h"
@@ -27,7 +27,7 @@ void nx_ranks_far_started(nx_ranks *r, uint32_t rank, pid_t pid)
     }
 }
 
-/* Also of a rank that has ended: a process that it has left may print. */
+/* Also for a rank that has ended: a process that it has left may print. */
 void nx_ranks_far_printed(nx_ranks *r, uint32_t rank, int stream, const char *bytes, size_t len)
 {
     if (rank < r->config->n) {

@@ -1,4 +1,4 @@
-/* ranks_signal.c - what the user sends to the launcher, and ranks that are stopped. */
+/* ranks_signal.c - signals of the user to the launcher, and ranks that are stopped. */
 #include <signal.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -10,15 +10,15 @@
 #include "cmd/launch/io/signals.h"
 #include "ranks_inner.h"
 
-/* A signal that reaches us by two ways (timeout(1) sends it to us and to our
- * group) is no second wish; nobody presses Ctrl-C twice as fast. */
+/* timeout(1) sends a signal to the process and to its group. A second copy within this time is
+ * not a second request: no user presses Ctrl-C twice that fast. */
 #define ECHO_NS UINT64_C(250000000)
-/* How long ranks may be stopped when all the others have ended. */
+/* How long ranks may stay stopped when all others have ended. */
 #define STUCK_NS UINT64_C(3000000000)
 
 enum { ABSENT_MAX = 8 };
 
-/* ---- the end that the user wants ----------------------------------------------------- */
+/* ---- requests to end ----------------------------------------------------- */
 
 static void tell_first_wish(nx_ranks *r, int number)
 {
@@ -33,8 +33,8 @@ static void tell_first_wish(nx_ranks *r, int number)
     }
 }
 
-/* The first asks, as gently as it says; the second kills; the third waits for no reader of the
- * output either. */
+/* The first request sends its own signal to the ranks, the second kills them, the third also
+ * drops output without a reader. */
 void nx_ranks_wish(nx_ranks *r, int number)
 {
     const uint64_t now = nx_now(&nx_clock_system);
@@ -78,7 +78,7 @@ static bool is_rank(void *ctx, pid_t group)
     return (group > 0) && (nx_ranks_of(r, group) < r->config->n);
 }
 
-/* Processes that have ended and never joined: nobody need wait for them. */
+/* Processes that have ended and never joined: reports that no rank need wait for them. */
 static void tell_absent(nx_ranks *r)
 {
     const nx_ranks_ops *ops = r->config->ops;
@@ -94,8 +94,8 @@ static void tell_absent(nx_ranks *r)
     }
 }
 
-/* Ranks that run report by these signals what they wait for.  While the world forms they cannot,
- * and the seed knows more than they do. */
+/* On these signals running ranks report what they wait for. While the world forms they cannot,
+ * and the seed knows more. */
 static void report(nx_ranks *r, int number)
 {
     const nx_ranks_ops *ops = r->config->ops;
@@ -106,7 +106,7 @@ static void report(nx_ranks *r, int number)
         tell_absent(r);
     }
     if (r->config->far != NULL) {
-        nx_ranks_signal(r, number); /* the agents look who catches it */
+        nx_ranks_signal(r, number); /* the agents find the processes that catch it */
     } else {
         nx_catchers_signal(number, is_rank, r);
     }
@@ -121,7 +121,7 @@ void nx_ranks_signals(nx_ranks *r)
             nx_ranks_wish(r, number);
         } else if ((number == SIGUSR1) || (number == SIGUSR2)) {
             report(r, number);
-        } else if (number != SIGCHLD) { /* the loop reaps in every turn */
+        } else if (number != SIGCHLD) { /* the loop reaps in every iteration */
             if (number == SIGWINCH) {
                 resize(r);
             }
@@ -179,7 +179,8 @@ static void end_stuck(nx_ranks *r)
     nx_ranks_end(r, SIGTERM);
 }
 
-/* Ranks that are stopped while no other runs any more would be waited for without end. */
+/* Without this check the launcher would wait indefinitely for stopped ranks when no other rank
+ * runs. */
 static void check_stuck(nx_ranks *r)
 {
     bool stuck = !r->ending && !r->paused && (r->running > 0) && (r->running < r->started);

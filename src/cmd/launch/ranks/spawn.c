@@ -15,7 +15,7 @@
 #include "base/os/sys.h"
 #include "cmd/launch/io/pty.h"
 
-/* The ends of one pipe: |child| goes over, |ours| stays. */
+/* The ends of one pipe: the child inherits |child|, the parent keeps |ours|. */
 typedef struct ends {
     int child, ours;
 } ends;
@@ -31,7 +31,7 @@ static nexar_err make_pipe(ends *e)
     return NEXAR_OK;
 }
 
-/* A machine has room for some thousand ptys, and some have no devpts. */
+/* A machine allows some thousand ptys, and some machines have no devpts. */
 static nexar_err make_stdout(nx_spawn *s, ends *e)
 {
     nexar_err err = NEXAR_OK;
@@ -73,7 +73,7 @@ static _Noreturn void become(const nx_spawn *s, pid_t parent, const ends *out, c
     (void)setpgid(0, 0);
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent) {
-        _exit(127); /* it died before it could take us with it */
+        _exit(127); /* the parent died before prctl took effect */
     }
     (void)setrlimit(RLIMIT_NOFILE, s->files);
     (void)sigemptyset(&none);
@@ -96,7 +96,7 @@ static _Noreturn void become(const nx_spawn *s, pid_t parent, const ends *out, c
     _exit(127);
 }
 
-/* Waits until the program runs, or for the errno of why it does not. */
+/* Waits until the program runs, or for the errno of the failed start. */
 static int await_exec(int report)
 {
     int code = 0;
@@ -106,7 +106,7 @@ static int await_exec(int report)
     return (got == sizeof(code)) ? code : 0;
 }
 
-/* Without a slash only PATH is searched, and "." is rarely in it. */
+/* For a name without a slash, execvp searches only PATH, which rarely contains ".". */
 static bool is_beside(const nx_spawn *s)
 {
     const int at = (s->cwd >= 0) ? s->cwd : AT_FDCWD;
@@ -146,7 +146,7 @@ static nexar_err start(nx_spawn *s, const ends *out, const ends *err)
         (void)nx_sys_close(report.ours);
         return nx_fail_sys("fork", "", code);
     }
-    (void)setpgid(s->pid, s->pid); /* both do it, so that neither comes too late */
+    (void)setpgid(s->pid, s->pid); /* parent and child both call it, so that neither is too late */
     code = await_exec(report.ours);
     (void)nx_sys_close(report.ours);
     if (code != 0) {
