@@ -1,4 +1,4 @@
-/* addresses_test.c - which addresses are chosen, in which order. */
+/* addresses_test.c - the choice of addresses, and their order. */
 #include "cluster/addresses.h"
 
 #include <stdio.h>
@@ -18,7 +18,7 @@ static nx_interface make(const char *name, const char *address, bool up)
     return i;
 }
 
-/* A host with a bit of everything, in no good order. */
+/* A host with interfaces of every kind, in a bad order. */
 static size_t host(nx_interface list[16])
 {
     size_t n = 0;
@@ -85,7 +85,7 @@ static void test_interfaces_restrict_by_name_network_and_address(void **state)
     assert_string_equal(choice("2001:db8::7", text, sizeof(text)), "[2001:db8::7]");
     assert_string_equal(choice("0.0.0.0/0", text, sizeof(text)),
                         "198.51.100.7 198.51.100.9 10.1.2.3 192.168.1.5 169.254.3.4 127.0.0.1");
-    /* Twice the same is once. */
+    /* The same address twice counts once. */
     assert_string_equal(choice("eth0,10.0.0.0/8,eth0", text, sizeof(text)), "10.1.2.3 [fd00::5]");
 }
 

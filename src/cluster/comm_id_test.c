@@ -1,4 +1,4 @@
-/* comm_id_test.c - ids of communicators, there and back. */
+/* comm_id_test.c - ids of communicators: encoding and decoding. */
 #include "cluster/comm_id.h"
 
 #include "unit.h"

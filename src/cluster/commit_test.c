@@ -1,10 +1,10 @@
 /*
- * commit_test.c - confirmed operations: the machine by itself, and ranks that die at any
- * step, over many seeds, with the agreement that decides what counts.
+ * commit_test.c - confirmed operations: the machine alone, and ranks that fail at any step, over
+ * many seeds, with the agreement that decides which operations count.
  *
- *     confirm_test           20 000 seeds, and each fault is found
+ *     commit_test           20 000 seeds, and each fault is found
  *
- * NXT_LONG makes it 500 000 seeds; NXT_SEED is where they begin.
+ * NXT_LONG makes it 500 000 seeds; NXT_SEED is the first seed.
  */
 #include "commit.h"
 
@@ -20,13 +20,13 @@
 enum { RANKS = 9, OPS = 6, EPOCHS = RANKS + 1, FRAME = 256, MESSAGES = 8192 };
 enum { SEEDS = 20000, LONG_SEEDS = 500000, FAULT_SEEDS = 20000 };
 
-/* What is done wrong on purpose. */
+/* Injected faults. */
 typedef enum fault {
     FAULT_NONE,
     FAULT_NO_CONFIRM, /* a rank returns with its own result */
     FAULT_NO_FREEZE,  /* it continues after it has frozen */
-    FAULT_HIGHEST,    /* what somebody has counts */
-    FAULT_ALWAYS,     /* nothing counts: all is run again */
+    FAULT_HIGHEST,    /* an operation counts if any rank has its result */
+    FAULT_ALWAYS,     /* no operation counts: all are repeated */
     FAULT_EARLY_HOLD, /* it enters before it has the result */
     FAULTS
 } fault;
@@ -36,7 +36,7 @@ typedef struct sim sim;
 /* A communicator on one rank. */
 typedef struct comm {
     sim *sim;
-    uint32_t rank, epoch; /* whose it is */
+    uint32_t rank, epoch; /* its rank */
     bool made, begun, over;
     nx_consensus *agree;
     nx_commit confirm;
@@ -48,14 +48,14 @@ typedef enum phase { IDLE, RUNNING, HELD, BROKEN } phase;
 
 typedef struct rank {
     bool alive;
-    int sends_left; /* until it dies; -1: it does not */
+    int sends_left; /* steps until it fails; -1: it does not */
     uint32_t dead;  /* ranks that it knows as failed */
     comm comms[EPOCHS];
-    uint32_t at; /* which one its application has */
+    uint32_t at; /* the communicator of its application */
     phase phase;
-    bool entered;     /* the operation that was broken off */
+    bool entered;     /* the interrupted operation */
     uint32_t done;    /* operations */
-    uint32_t by[OPS]; /* whose contributions each has */
+    uint32_t by[OPS]; /* the contributing ranks of each */
 } rank;
 
 typedef struct message {
@@ -70,13 +70,13 @@ struct sim {
     uint32_t size, ops, root_kinds;
     rank ranks[RANKS];
     uint32_t members[EPOCHS];          /* of each communicator, as bits */
-    uint32_t started[EPOCHS][OPS + 1]; /* who has begun an operation, by its number there */
+    uint32_t started[EPOCHS][OPS + 1]; /* ranks that have begun an operation, by its number there */
     message messages[MESSAGES];
     size_t nmessages;
     char bad[128];
 };
 
-/* ---- small things -------------------------------------------------------------------- */
+/* ---- helpers ------------------------------------------------------------------------- */
 
 static void complain(sim *s, const char *what, uint32_t who, uint32_t op)
 {
@@ -85,7 +85,7 @@ static void complain(sim *s, const char *what, uint32_t who, uint32_t op)
     }
 }
 
-/* The |index|-th of |set|, and the reverse. */
+/* The |index|-th rank of |set|, and the reverse. */
 static uint32_t nth(uint32_t set, uint32_t index)
 {
     for (; index > 0; index--) {
@@ -232,7 +232,7 @@ static void make(sim *s, uint32_t who, uint32_t epoch)
     tell_dead(s, who, c);
 }
 
-/* What follows from a decision; not from inside of it. */
+/* Handles the consequences of a decision; not from inside its callback. */
 static void go_further(sim *s, uint32_t who)
 {
     for (uint32_t e = 0; e + 1 < EPOCHS; e++) {
@@ -271,7 +271,7 @@ static bool has_all(const sim *s, const rank *r)
     return (there & members) == members;
 }
 
-/* The communicator of |r| is decided upon. */
+/* The agreement on the communicator of |r| is decided. */
 static void recover(sim *s, uint32_t who)
 {
     rank *r = &s->ranks[who];
@@ -287,7 +287,7 @@ static void recover(sim *s, uint32_t who)
     r->entered = false;
 }
 
-/* One step of the application of |who|; false: it can do nothing. */
+/* One step of the application of |who|; false: it cannot do anything. */
 static bool step(sim *s, uint32_t who)
 {
     rank *r = &s->ranks[who];
@@ -346,7 +346,7 @@ static void deliver(sim *s, size_t which)
     const uint32_t from = index_in(s->members[m.epoch], m.from);
 
     if (r->alive && !c->made) {
-        return; /* it waits until the communicator is here */
+        return; /* kept until the communicator exists here */
     }
     s->messages[which] = s->messages[--s->nmessages];
     if (!r->alive || ((r->dead >> m.from) & 1)) {
@@ -359,7 +359,7 @@ static void deliver(sim *s, size_t which)
     }
 }
 
-/* |who| finds out that |other| is dead. */
+/* |who| detects that |other| has failed. */
 static void detect(sim *s, uint32_t who, uint32_t other)
 {
     rank *r = &s->ranks[who];
@@ -399,7 +399,7 @@ static bool detect_any(sim *s, uint32_t offset)
     return false;
 }
 
-/* One event of many; false: nothing happens any more. */
+/* One random event; false: none is possible any more. */
 static bool event(sim *s)
 {
     const uint32_t offset = nxt_below(&s->rand, s->size);
@@ -431,7 +431,7 @@ static void check(sim *s)
         if (r->alive && (r->done < s->ops)) {
             complain(s, "hangs", who, r->done);
         }
-        for (uint32_t op = 0; op < r->done; op++) { /* of the dead, too */
+        for (uint32_t op = 0; op < r->done; op++) { /* including failed ranks */
             if ((by[op] != 0) && (by[op] != r->by[op])) {
                 complain(s, "other contributions", who, op);
             }
@@ -449,7 +449,7 @@ static void fini(sim *s)
     }
 }
 
-/* Runs |seed|; how many ranks died. */
+/* Runs |seed|; returns the number of ranks that failed. */
 static uint32_t run(sim *s, uint64_t seed, fault how)
 {
     uint32_t deaths, died = 0;
@@ -471,7 +471,7 @@ static uint32_t run(sim *s, uint64_t seed, fault how)
         s->ranks[nxt_below(&s->rand, s->size)].sends_left =
             (int)nxt_below(&s->rand, 1 + 4 * s->ops);
     }
-    s->ranks[nxt_below(&s->rand, s->size)].sends_left = -1; /* one is left */
+    s->ranks[nxt_below(&s->rand, s->size)].sends_left = -1; /* one rank is left */
     for (int i = 0; event(s) && (s->bad[0] == '\0'); i++) {
         for (uint32_t who = 0; who < s->size; who++) {
             go_further(s, who);
@@ -552,7 +552,7 @@ static void put(void *ctx, uint32_t to, const void *frame, size_t len)
     memcpy(w->frames[w->n++], frame, len);
 }
 
-/* All return when all have entered, with the errors of all. */
+/* All return when all have entered, with the errors of all ranks. */
 static void test_errors_reach_all(void **state)
 {
     enum { N = 5 };
@@ -622,7 +622,7 @@ static void test_what_no_rank_sends_is_refused(void **state)
     assert_int_equal(nx_commit_frame(&c, 3, w.frames[0], w.lens[0], put, &w), NEXAR_OK);
 }
 
-/* Ranks that have entered two and three: two counts, with what was heard of it. */
+/* Ranks that have entered two and three operations: two counts, with the errors received so far. */
 static void test_the_decision_is_what_all_have(void **state)
 {
     nx_commit a = {.size = 2, .entered = 2, .pending = true, .errs = {0, 0}};

@@ -57,7 +57,7 @@ static void test_they_wait_in_order_and_once(void **state)
     nx_join_queue_fini(&waiting);
 }
 
-/* How many of |want| fit into |room| bytes; they come back. */
+/* How many of |want| fit into |room| bytes; decodes them again. */
 static uint32_t round_trip(const nx_join_queue *waiting, size_t room, uint32_t want)
 {
     uint8_t *bytes = nx_zalloc(room);
@@ -121,7 +121,7 @@ static size_t encode_two(uint8_t *bytes, size_t room, uint64_t first, uint64_t s
 
 static void assert_malformed(const uint8_t *bytes, size_t len)
 {
-    uint8_t *copy = nx_zalloc(len); /* so that the sanitizer sees its end */
+    uint8_t *copy = nx_zalloc(len); /* so that the sanitizer checks its end */
     nx_member *joined = NULL;
     uint32_t n = 99;
     nx_reader r;

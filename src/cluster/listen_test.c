@@ -1,4 +1,4 @@
-/* listen_test.c - where an endpoint listens, and the addresses that others get. */
+/* listen_test.c - the addresses at which an endpoint listens, and those that it advertises. */
 #include "cluster/listen.h"
 
 #include <string.h>
@@ -68,7 +68,7 @@ static void test_only_addresses_that_are_listened_on_are_published(void **state)
     for (size_t i = 0; i < n; i++) {
         assert_int_equal(out[i].ss_family, AF_INET);
     }
-    /* A world behind a port forward: told is what was said. */
+    /* A world behind a port forward: advertises the given address. */
     assert_int_equal(nx_listen_addresses(&config, 77, "", "[2001:db8::1]:9", out, COUNT(out), &n),
                      NEXAR_OK);
     assert_int_equal(n, 1);

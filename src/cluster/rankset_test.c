@@ -1,4 +1,4 @@
-/* rankset_test.c - sets of ranks beside an array of bools. */
+/* rankset_test.c - sets of ranks, compared with an array of bools. */
 #include "cluster/rankset.h"
 
 #include <string.h>

@@ -1,4 +1,4 @@
-/* view_test.c - a view survives its way over the wire, or is refused. */
+/* view_test.c - a view is encoded and decoded unchanged, or rejected. */
 #include "cluster/view.h"
 
 #include <stdio.h>
@@ -108,7 +108,7 @@ static void test_the_bound_of_the_encoding_holds_for_the_longest(void **state)
     nx_view_destroy(view);
 }
 
-/* Whatever decodes must be a view that could be used. */
+/* Every decoded view must be usable. */
 static void check_valid(const nx_view *view)
 {
     assert_in_range(view->size, 1, NX_WORLD_MAX);
@@ -137,7 +137,7 @@ static void test_every_truncation_is_refused(void **state)
 
     (void)state;
     for (size_t cut = 0; cut < len; cut++) {
-        uint8_t *copy = nx_zalloc(cut); /* so that the sanitizer sees its end */
+        uint8_t *copy = nx_zalloc(cut); /* so that the sanitizer checks its end */
         nx_reader r;
 
         assert_non_null(copy);
@@ -324,7 +324,7 @@ static void test_who_stays_keeps_order_and_slot_and_who_comes_is_behind(void **s
     check_valid(next);
     nx_view_destroy(next);
 
-    /* Nobody comes and nobody goes: only the numbers change. */
+    /* No rank joins or leaves: only the numbers change. */
     assert_int_equal(nx_view_next(old, NULL, NULL, 0, 1, &next), NEXAR_OK);
     assert_int_equal(next->slots, old->slots);
     assert_memory_equal(next->members, old->members, 4 * sizeof(old->members[0]));
@@ -367,7 +367,7 @@ static void test_impossible_changes_are_refused(void **state)
     nx_view_destroy(old);
 }
 
-/* Many changes, and nobody ever gets the slot of another. */
+/* Many changes, in which no member gets the slot of another. */
 static void test_slots_are_given_out_once(void **state)
 {
     nx_random_seeded random;

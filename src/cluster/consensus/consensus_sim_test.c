@@ -1,10 +1,10 @@
 /*
- * consensus_sim_test.c - agreement in virtual time, over many seeds.
+ * consensus_sim_test.c - consensus in virtual time, over many seeds.
  *
- *     agree_sim_test           50 000 seeds, and each fault is found
- *     agree_sim_test SEED      that one, with a trace of its events
+ *     consensus_sim_test          50 000 seeds, and each injected fault is found
+ *     consensus_sim_test SEED     that seed, with a trace of its events
  *
- * NXT_LONG makes it a million seeds; NXT_SEED is where they begin.
+ * NXT_LONG makes it a million seeds; NXT_SEED is the first seed.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -49,8 +49,8 @@ static void test_all_seeds_agree(void **state)
            sum.frames, sum.crashed, sum.ended, sum.leavers_gone);
 }
 
-/* Without trouble an agreement is four messages for each rank but one, an early one
- * two; DONE and FORGET come once, at the end. */
+/* Without failures a consensus takes four messages for each rank but one, with |early| two; DONE
+ * and FORGET are sent once, at the end. */
 static void test_without_failures_it_costs_what_is_promised(void **state)
 {
     (void)state;
@@ -93,7 +93,7 @@ static const char *const fault_names[NXT_FAULTS] = {
     [NXT_FAULT_DEAF_TO_LEAVERS] = "leavers are not answered",
 };
 
-/* Would the runs above notice?  Each fault does its harm in some seed. */
+/* Each injected fault must be detected in some seed. */
 static void test_every_fault_is_noticed(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* consensus_test.c - single steps of agreement; consensus_sim_test.c has the rest. */
+/* consensus_test.c - single steps of consensus; consensus_sim_test.c has the rest. */
 #include "consensus.h"
 #include "msg/control.h"
 
@@ -11,14 +11,14 @@
 
 enum { SIZE = 4, COMM = 9, ROOM = 4096, PAYLOAD = 8 };
 
-/* One rank, and what it has done, as words: "UP>0" went to rank 0. */
+/* One rank, and a log of its actions: "UP>0" went to rank 0. */
 typedef struct stage {
     char log[ROOM];
     nx_consensus *agree;
     uint32_t self;
     nx_rankset dead, left;
     nx_consensus_value value;
-    uint32_t left_bits, leaver_bits; /* what frames of others say from now on */
+    uint32_t left_bits, leaver_bits; /* contents of the frames of other ranks from now on */
     uint8_t sent[256];               /* the last frame */
     size_t sent_len;
 } stage;
@@ -182,13 +182,13 @@ static void test_the_root_gathers_proposes_and_decides(void **state)
 
     (void)state;
     begin(&s, &config);
-    TELL(2, NX_CONSENSUS_UP, 0, 0, 6); /* before we have begun */
+    TELL(2, NX_CONSENSUS_UP, 0, 0, 6); /* before this rank has begun */
     start(&s, 7);
     assert_int_equal(nx_consensus_waits_for(s.agree, waits, SIZE), 1);
     assert_int_equal(waits[0], 1);
     expect(&s, "");
     TELL(1, NX_CONSENSUS_UP, 0, 0, 3);
-    TELL(1, NX_CONSENSUS_UP, 0, 0, 0); /* twice: the first counts */
+    TELL(1, NX_CONSENSUS_UP, 0, 0, 0); /* twice: the first one counts */
     expect(&s, "PROPOSE>1 PROPOSE>2");
     TELL(1, NX_CONSENSUS_ACK, 0, 0, 0);
     TELL(1, NX_CONSENSUS_ACK, 0, 0, 0);
@@ -215,11 +215,11 @@ static void test_a_leaf_goes_to_its_new_parent_with_what_it_accepted(void **stat
     expect(&s, "UP>1 ACK>1");
     nx_consensus_failed(s.agree, 0);
     expect(&s, "UP>1");
-    assert_int_equal(s.value.ballot, 1); /* with what was accepted */
+    assert_int_equal(s.value.ballot, 1); /* with the accepted value */
     assert_int_equal(s.value.flags, 4);
     TELL(2, NX_CONSENSUS_NEWS, 0, 3, 0);
     expect(&s, "learned:1 UP>2");
-    TELL(1, NX_CONSENSUS_DECIDE, 0, 0, 9); /* the dead are not listened to */
+    TELL(1, NX_CONSENSUS_DECIDE, 0, 0, 9); /* frames of failed ranks are ignored */
     expect(&s, "NEWS>1");
     TELL(2, NX_CONSENSUS_DECIDE, 0, 3, 4);
     expect(&s, "decided:4");
@@ -238,7 +238,7 @@ static void test_an_early_decision_comes_with_the_proposal(void **state)
     TELL(3, NX_CONSENSUS_UP, 0, 0, 5);
     TELL(0, NX_CONSENSUS_PROPOSE, 0, 0, 5);
     expect(&s, "UP>0 PROPOSE>3 decided:5");
-    nx_consensus_failed(s.agree, 0); /* now the root; 2 may have nothing, and asks */
+    nx_consensus_failed(s.agree, 0); /* now the root; rank 2 may have nothing, and asks */
     expect(&s, "");
     TELL(2, NX_CONSENSUS_UP, 0, 1, 1);
     expect(&s, "DECIDE>2");
@@ -255,7 +255,7 @@ static void test_who_is_told_of_one_that_has_left_knows_that_it_has_not_failed(v
     begin(&other, &other_config);
     start(&s, 7);
     nx_consensus_failed(s.agree, 2);
-    TELL(1, NX_CONSENSUS_UP, 0, 4, 5); /* before it knows: it would not ask again */
+    TELL(1, NX_CONSENSUS_UP, 0, 4, 5); /* before it knows: otherwise it would not ask again */
     nx_consensus_left(s.agree, 3);
     expect(&s, "NEWS>1");
     assert_int_equal(nx_consensus_frame(other.agree, 0, s.sent, s.sent_len), NEXAR_OK);
@@ -266,7 +266,7 @@ static void test_who_is_told_of_one_that_has_left_knows_that_it_has_not_failed(v
     end(&other);
 }
 
-/* Of one that it never had a link to, and does not find, a rank may think that it has left. */
+/* A rank may assume that a rank has left if there never was a link to it, and it is unreachable. */
 static void test_that_one_has_failed_counts_more_than_that_it_has_left(void **state)
 {
     const nx_consensus_config config = config_of(SIZE, 0);
@@ -282,7 +282,7 @@ static void test_that_one_has_failed_counts_more_than_that_it_has_left(void **st
         TELL(2, NX_CONSENSUS_UP, 0, 8, 7);
         assert_false(nx_consensus_has_left(s.agree, 3));
         assert_non_null(strstr(s.log, "PROPOSE>1 PROPOSE>2"));
-        assert_false(nx_rankset_has(&s.left, 3)); /* says the proposal */
+        assert_false(nx_rankset_has(&s.left, 3)); /* by the proposal */
         nx_consensus_left(s.agree, 3);
         assert_false(nx_consensus_has_left(s.agree, 3));
         end(&s);
@@ -329,7 +329,7 @@ static void test_who_is_held_for_dead_ends(void **state)
     expect(&s, "");
     assert_int_equal(nx_consensus_start(s.agree, &input), NEXAR_EPEER);
     nx_consensus_close(s.agree);
-    expect(&s, ""); /* it stays, and says nothing */
+    expect(&s, ""); /* it stays, and contributes nothing */
     end(&s);
 }
 
@@ -370,14 +370,14 @@ static void test_the_end_waits_for_all(void **state)
     expect(&s, "");
     nx_consensus_failed(s.agree, 1);
     expect(&s, "ASK>2");
-    TELL(2, NX_CONSENSUS_DONE, 0, 0, 0); /* of the old ballot */
+    TELL(2, NX_CONSENSUS_DONE, 0, 0, 0); /* of the previous ballot */
     expect(&s, "NEWS>2");
     TELL(2, NX_CONSENSUS_DONE, 0, 2, 0);
     expect(&s, "FORGET>2 forgotten:1");
     end(&s);
 }
 
-/* Rank 0 of four has decided that those in |leavers| leave. */
+/* Rank 0 of four has decided that the ranks in |leavers| leave. */
 static void decide_to_part(stage *s, uint32_t leavers)
 {
     const nx_consensus_config config = config_of(SIZE, 0);
@@ -389,7 +389,7 @@ static void decide_to_part(stage *s, uint32_t leavers)
     expect(s, "DECIDE>2 decided:1");
 }
 
-/* Rank 3 of four has asked to leave with those in |leavers|, and accepted that. */
+/* Rank 3 of four has asked to leave with the ranks in |leavers|, and has accepted that. */
 static void accept_to_part(stage *s, uint32_t leavers)
 {
     const nx_consensus_config config = config_of(SIZE, 3);
@@ -408,12 +408,12 @@ static void test_a_released_leaver_is_sent_the_decision(void **state)
     (void)state;
     decide_to_part(&s, 6);
     nx_consensus_let_go(s.agree);
-    expect(&s, ""); /* the others come to it by themselves */
+    expect(&s, ""); /* the others decide it themselves */
     assert_int_equal(nx_consensus_dead(s.agree)->count, 0);
     TELL(1, NX_CONSENSUS_ACK, 0, 0, 0);
     TELL(2, NX_CONSENSUS_UP, 0, 0, 5);
     expect(&s, "DECIDE>1 DECIDE>2");
-    TELL(2, NX_CONSENSUS_UP, 0, 2, 5); /* that 1 has gone it knew first */
+    TELL(2, NX_CONSENSUS_UP, 0, 2, 5); /* it knew before that rank 1 has left */
     expect(&s, "learned:1 DECIDE>3 DECIDE>2");
     end(&s);
 }
@@ -430,9 +430,9 @@ static void test_the_end_does_not_wait_for_leavers_and_answers_them_after_it(voi
     TELL(3, NX_CONSENSUS_DONE, 0, 0, 0); /* a child in the tree of staying ranks, not of all */
     expect(&s, "FORGET>3 forgotten:1");
     TELL(1, NX_CONSENSUS_UP, 0, 0, 5);
-    TELL(3, NX_CONSENSUS_DONE, 0, 0, 0); /* it was not told */
+    TELL(3, NX_CONSENSUS_DONE, 0, 0, 0); /* it was not notified */
     expect(&s, "DECIDE>1 FORGET>3");
-    nx_consensus_failed(s.agree, 1); /* 2 may wait for us */
+    nx_consensus_failed(s.agree, 1); /* rank 2 may wait for this rank */
     expect(&s, "DECIDE>3");
     end(&s);
 }
@@ -446,7 +446,7 @@ static void test_who_is_told_that_it_has_left_knows_the_decision(void **state)
     s.left_bits = 15;
     TELL(2, NX_CONSENSUS_NEWS, 0, 9, 0);
     expect(&s, "DECIDE>1 decided:4");
-    TELL(2, NX_CONSENSUS_NEWS, 0, 9, 0); /* it is about to go */
+    TELL(2, NX_CONSENSUS_NEWS, 0, 9, 0); /* it is about to leave */
     expect(&s, "");
     end(&s);
 }
@@ -501,7 +501,7 @@ static void test_a_decision_of_a_rank_that_has_left_counts(void **state)
     end(&s);
 }
 
-/* The decision may be in flight: the rank waits for it.  But nothing is proposed. */
+/* The decision may be in flight, so the rank waits for it, but proposes nothing. */
 static void test_leavers_that_have_gone_do_not_cost_the_majority(void **state)
 {
     nx_consensus_config config = config_of(5, 4);
@@ -629,12 +629,11 @@ static void test_nonsense_is_refused(void **state)
     begin(&s, &bad[0]);
     assert_int_equal(nx_consensus_start(s.agree, &large), NEXAR_EINVAL);
     assert_int_equal(tell(&s, 1, NX_CONSENSUS_UP, 1, 0, 0), NEXAR_EPROTO); /* too early */
-    assert_int_equal(tell(&s, 0, NX_CONSENSUS_UP, 0, 0, 0), NEXAR_EPROTO); /* from ourselves */
+    assert_int_equal(tell(&s, 0, NX_CONSENSUS_UP, 0, 0, 0), NEXAR_EPROTO); /* from itself */
     assert_int_equal(tell(&s, SIZE, NX_CONSENSUS_UP, 0, 0, 0), NEXAR_EPROTO);
-    assert_int_equal(tell(&s, 1, NX_CONSENSUS_UP, 0, 2, 0),
-                     NEXAR_EPROTO); /* dead by its own word */
+    assert_int_equal(tell(&s, 1, NX_CONSENSUS_UP, 0, 2, 0), NEXAR_EPROTO); /* failed, by itself */
     assert_int_equal(tell(&s, 1, NX_CONSENSUS_ACK, 9, 8, 0), NEXAR_EPROTO);
-    assert_int_equal(nx_consensus_dead(s.agree)->count, 0); /* nor is what else it says believed */
+    assert_int_equal(nx_consensus_dead(s.agree)->count, 0); /* the rest is ignored */
     start(&s, 0);
     assert_int_equal(nx_consensus_start(s.agree, &large), NEXAR_EINVAL);
     end(&s);

@@ -1,9 +1,9 @@
 /*
- * creation_sim_test.c - communicators made from lists, by the machine alone.
+ * creation_sim_test.c - communicators created from lists, by the machine alone.
  *
  * Ranks call along random plans: several tags at once, lists that share ranks, the same list again.
- * Frames of a link keep their order; apart from that every event comes at random.  Calls time out
- * and ranks die in the middle.  `creation_sim_test SEED` prints the events of one plan.
+ * Frames of a link keep their order; apart from that every event comes at random.  Calls time
+ * out and ranks fail at any time.  `creation_sim_test SEED` prints the events of one plan.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -21,7 +21,7 @@ typedef struct list {
 } list;
 
 typedef struct letter {
-    size_t len; /* 0: the sender is gone */
+    size_t len; /* 0: the sender has failed */
     uint8_t data[NX_CREATION_FRAME_MAX];
 } letter;
 
@@ -34,7 +34,7 @@ typedef struct line {
 typedef struct caller {
     nx_creation c;
     bool in;
-    uint32_t at; /* the call, of all of the tag */
+    uint32_t at; /* the call: an index over all calls of the tag */
     nx_creation_state state[CALLS];
     nexar_err err[CALLS];
     uint32_t id[CALLS];
@@ -247,7 +247,7 @@ static bool step_caller(sim *s, struct node *n, uint32_t t)
         p->c.id = 1000 * (n->self + 1) + ++n->ids;
         p->in = true;
         assert_int_equal(nx_creation_start(n->cs, &p->c, 1), NEXAR_OK);
-        for (uint32_t r = 0; r < RANKS; r++) { /* those that are gone already */
+        for (uint32_t r = 0; r < RANKS; r++) { /* ranks that have failed already */
             if (n->told[r] && lists(l, r)) {
                 nx_creations_gone(n->cs, r, "it is gone");
             }
@@ -272,7 +272,7 @@ static bool step_caller(sim *s, struct node *n, uint32_t t)
     return false;
 }
 
-/* A dead rank has sent a part of what it wanted to send. */
+/* A failed rank has sent a part of its frames. */
 static void die(sim *s, uint32_t r)
 {
     if (s->trace) {
@@ -314,7 +314,7 @@ static bool deliver(sim *s, uint32_t from, uint32_t to)
     return true;
 }
 
-/* One event somewhere; false: none is left. */
+/* One event on any rank; false: none is left. */
 static bool step(sim *s)
 {
     const uint32_t first = nxt_below(&s->rand, RANKS * (RANKS + TAGS));
@@ -338,7 +338,7 @@ static bool step(sim *s)
     return false;
 }
 
-/* ---- what holds at the end -------------------------------------------------------------- */
+/* ---- checks at the end ------------------------------------------------------------------ */
 
 static bool has_dropped(const struct node *n, uint32_t id)
 {
@@ -350,8 +350,8 @@ static bool has_dropped(const struct node *n, uint32_t id)
     return false;
 }
 
-/* All living members of call |i| of |t| have ended it, alike while the leader lives; where only
- * some have made it, the others were notified of it. */
+/* All live members of call |i| of |t| have ended it, with one outcome while the leader lives.  If
+ * only some have the communicator, the others were notified of it. */
 static const char *check_call(const sim *s, uint32_t t, uint32_t i)
 {
     const list *l = &s->lists[t][i];

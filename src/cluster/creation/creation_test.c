@@ -9,7 +9,7 @@
 enum { PARENT = 5, TAG = 8, LEADER = 0, SELF = 2, RANKS = 3 };
 static const uint32_t list[RANKS] = {2, 0, 1};
 
-/* The last frame that the machine sent, and to whom. */
+/* The last frame that the machine has sent, and its receiver. */
 typedef struct sent {
     uint32_t to;
     unsigned n;
@@ -123,7 +123,7 @@ static void test_a_call_without_memory_sends_nothing(void **state)
     nx_early_destroy(early);
 }
 
-/* A call that cannot be kept fails there, and here when this rank calls. */
+/* A call whose frame cannot be kept fails at its sender, and here when this rank calls. */
 static void test_a_call_that_cannot_be_kept_fails_on_both_ranks(void **state)
 {
     (void)state;

@@ -1,14 +1,14 @@
 /*
- * change_sim_test.c - thousands of small worlds in virtual time that change: ranks die, leave and
- * join, connections to the seed are lost, the seed dies and is there again; members agree (here by
- * a list of decisions) and follow at their own pace.
+ * change_sim_test.c - thousands of small worlds that change, in virtual time.  Ranks fail, leave
+ * and join; connections to the seed are lost; the seed fails and restarts; members agree (here by a
+ * list of decisions) and follow at their own pace.
  *
- * What must hold, whatever happens:
- *  - all who have a view of the same epoch have the same one;
- *  - a joiner that waits ends in the world, or with a reason, or waits still;
- *  - who has a view finds itself in it; slots belong to one member permanently;
- *  - when it has become quiet, the seed has the members' view, every living member
- *    has it too, and who waits is known to all of them.
+ * Invariants:
+ * - members with a view of the same epoch have the same view;
+ * - a waiting joiner ends in the world, or with a reason, or still waits;
+ * - a member with a view is in it; slots belong to one member permanently;
+ * - when no event is left, the seed has the members' view, every live member has it too, and all of
+ *   them know the waiting joiners.
  */
 #include <stdio.h>
 #include <string.h>
@@ -22,7 +22,7 @@
 
 enum { SEEDS = 4000, STEPS = 400, DECISIONS = 64, JOINERS_MAX = 20, SLOTS = 256 };
 
-/* What the members have agreed on: the view that each epoch has. */
+/* The decisions of the members: the view of each epoch. */
 typedef struct history {
     nx_view *views[DECISIONS]; /* by epoch */
     uint64_t last;
@@ -78,8 +78,8 @@ static void note(history *h, const nx_view *view)
     }
 }
 
-/* One living member with the last view decides: without the dead, with some of those
- * that it knows to wait. */
+/* A live member with the last view decides: without the failed members, with some of the joiners
+ * that it knows. */
 static void decide(rig *r, history *h)
 {
     const nx_view *last = h->views[h->last];
@@ -121,7 +121,7 @@ static void decide(rig *r, history *h)
     nx_view_destroy(next);
 }
 
-/* |j| advances to the next decision, if there is one that includes it. */
+/* |j| advances to the next decision, if one includes it. */
 static bool follow(rig_joiner *j, history *h)
 {
     const nx_view *view = lives(j) ? view_of(j) : NULL;
@@ -167,7 +167,7 @@ static void check_views(const rig *r, const history *h)
     }
 }
 
-/* All is quiet, and the seed there. */
+/* No event is left, and the seed runs. */
 static void check_quiet(const rig *r, const history *h)
 {
     const nx_view *last = h->views[h->last];
@@ -181,7 +181,7 @@ static void check_quiet(const rig *r, const history *h)
         living += (lives(j) && (view_of(j) != NULL) && (view_of(j)->epoch == h->last)) ? 1 : 0;
     }
     if (living == 0) {
-        return; /* nobody could tell */
+        return; /* no rank could tell */
     }
     nx_seed_state_memory(r->seed, &memory);
     assert_non_null(memory.view);
@@ -287,7 +287,7 @@ static void test_whatever_happens_all_follow(void **state)
         if (!r.seed_lives) {
             rig_seed_again(&r);
         }
-        /* Those that were found dead, and those that joined and died, are taken out. */
+        /* Removes members that were found failed, and those that joined and failed. */
         for (int i = 0; (i < 3) && (r.events[NX_SEED_ENDED] == 0); i++) {
             follow_all(&r, &h);
             rig_run_until(&r, r.now + 25 * SECOND);

@@ -1,4 +1,5 @@
-/* join_attack_test.c - who does not belong here comes to nothing, and disturbs nobody. */
+/* join_attack_test.c - processes without authorisation are rejected, and disturb no other
+ * process. */
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
@@ -12,7 +13,7 @@
 
 enum { FLOOD = 1000 };
 
-/* ---- strangers: an endpoint of a joiner, used badly ---------------------------------- */
+/* ---- strangers: a joiner's endpoint, misused ----------------------------------------- */
 
 typedef struct stranger stranger;
 
@@ -22,7 +23,7 @@ typedef struct stranger_link {
     bool up, down;
     nexar_err err;
     char why[256];
-    uint8_t refused[NX_REASON_MAX + 16]; /* the first REFUSED that came */
+    uint8_t refused[NX_REASON_MAX + 16]; /* the first REFUSED that arrived */
     size_t refused_len;
 } stranger_link;
 
@@ -31,7 +32,7 @@ struct stranger {
     nx_quic *quic;
     nx_join_string seed;
     stranger_link *links;
-    size_t n, settled, down; /* settled: came up, or went down without */
+    size_t n, settled, down; /* settled: came up, or went down before it was up */
     size_t wait_settled, wait_down;
     nx_event reached;
 };
@@ -124,7 +125,7 @@ static void stranger_begin(stranger *s, const party *p, size_t n)
     }
 }
 
-/* Until so many have come up or failed to, and so many are down. */
+/* Waits until this many have come up or failed to, and this many are down. */
 static void stranger_wait(stranger *s, size_t settled, size_t down)
 {
     s->wait_settled = settled;
@@ -202,7 +203,7 @@ static void test_garbage_frames_are_refused_in_words(void **state)
     party_end(&p);
 }
 
-/* Half of them garbage, half of them silent, all at once. */
+/* Half of them send garbage, half of them are silent, all at once. */
 static void test_a_thousand_unauthenticated_peers_do_not_prevent_formation(void **state)
 {
     party p;
@@ -231,11 +232,11 @@ static void test_a_thousand_unauthenticated_peers_do_not_prevent_formation(void 
             stranger_send(&s, i, NX_LANE_CONTROL, "rubbish", 7);
         }
     }
-    stranger_wait(&s, FLOOD, FLOOD); /* the silent too, after 10 s */
+    stranger_wait(&s, FLOOD, FLOOD); /* silent ones too, after 10 s */
     for (size_t i = 0; i < FLOOD; i++) {
         strangers += s.links[i].up ? 1 : 0;
     }
-    /* Where the machine is very busy the time of all of them is up before. */
+    /* On a very busy machine all of them have timed out before. */
     print_message("%zu of the strangers got as far as being turned away\n", strangers);
     stranger_end(&s);
     assert_int_equal(party_events(&p, NX_SEED_LOST), 0);
@@ -253,7 +254,7 @@ typedef struct sprayer {
     uint64_t sent;
 } sprayer;
 
-/* Random bytes, half of them dressed as QUIC's first packets. */
+/* Random bytes, half of them with the header of a QUIC Initial packet. */
 static void *spray(void *ctx)
 {
     sprayer *w = ctx;
@@ -307,14 +308,14 @@ static void test_seeds_and_jobs_on_one_host_do_not_meet(void **state)
     (void)state;
     party_begin(&a, 1, "127.0.0.1", 0);
     party_begin(&b, 1, "127.0.0.1", 0);
-    /* The token of one at the other. */
+    /* The token of one world, used at the other. */
     r = party_add(&b, 0);
     token_end = strchr(a.join, '@');
     memcpy(r->join, a.join, (size_t)(token_end - a.join));
     party_start(r);
     party_finish(r);
     party_assert_failed(r, NEXAR_EAUTH, "token");
-    /* Both form, each its own. */
+    /* Both worlds form, each alone. */
     (void)party_add(&a, 0);
     party_form(&a);
     r = party_add(&b, 0);
@@ -329,9 +330,9 @@ static void test_seeds_and_jobs_on_one_host_do_not_meet(void **state)
     party_end(&b);
 }
 
-/* ---- members among themselves -------------------------------------------------------- */
+/* ---- links between members ----------------------------------------------------------- */
 
-/* Whom rank 1 has accepted, and the link to it. */
+/* The member that rank 1 has accepted, and the link to it. */
 static _Atomic uint64_t accepted;
 static stranger host;
 static stranger_link guest = {.owner = &host};
@@ -346,8 +347,7 @@ static void note_accept(void *ctx, nx_link *link, uint64_t member)
     atomic_store(&accepted, member);
 }
 
-/* Dials from |r|'s endpoint, until it is up and was accepted, or is down: with
- * that error. */
+/* Dials from |r|'s endpoint, until the link is up and accepted, or down with that error. */
 static nexar_err dial(party_rank *r, const nx_member *where, uint64_t member)
 {
     stranger s = {.loop = r->loop, .wait_down = 1};
@@ -380,7 +380,7 @@ static void test_a_member_cannot_pose_as_another(void **state)
     (void)state;
     party_begin(&p, 3, "127.0.0.1", 0);
     party_begin(&other, 1, "127.0.0.1", 0);
-    for (uint32_t i = 0; i < 3; i++) { /* one after the other: rank i is member i + 1 */
+    for (uint32_t i = 0; i < 3; i++) { /* one after another: rank i is member i + 1 */
         party_rank *r = party_add(&p, i);
 
         r->config.on_accept = note_accept;
@@ -396,12 +396,12 @@ static void test_a_member_cannot_pose_as_another(void **state)
     assert_int_equal(nx_loop_background_start(p.ranks[1].loop), NEXAR_OK);
     view = nx_join_view(p.ranks[0].j);
 
-    /* Rank 1 sits at the address and shows its own certificate; rank 2 was wanted. */
+    /* Rank 1 is at the address and shows its own certificate; the caller wanted rank 2. */
     assert_int_equal(dial(&p.ranks[0], &view->members[1], view->members[2].id), NEXAR_EAUTH);
-    /* As itself it is fine, and it knows who has come by his certificate. */
+    /* Dialled as itself it is accepted, and identifies the caller by its certificate. */
     assert_int_equal(dial(&p.ranks[0], &view->members[1], view->members[1].id), NEXAR_OK);
     assert_int_equal(atomic_load(&accepted), view->members[0].id);
-    /* One of another job is no member here, though its number may be the same. */
+    /* A member of another job is no member here, though its number may be equal. */
     assert_int_equal(dial(&other.ranks[0], &view->members[1], view->members[1].id), NEXAR_EAUTH);
 
     nx_loop_background_stop(p.ranks[1].loop);

@@ -1,14 +1,14 @@
 /*
- * join_sim_test.c - thousands of small worlds in virtual time: joiners come,
- * die, time out, ask for impossible things; bad clients do their worst; frames
- * arrive in any order among connections.
+ * join_sim_test.c - thousands of small worlds in virtual time.  Joiners arrive, fail, time out,
+ * request the impossible; malicious clients send anything; frames of different connections arrive
+ * in any order.
  *
- * What must hold, whatever happens:
- *  - every joiner that lives ends formed, or failed with a reason;
- *  - all who formed hold the same view: ranks complete, members once, asked-for
- *    ranks honoured, and nobody in it who is not an honest joiner;
- *  - who has formed may dial any other living member and is known there;
- *  - without deaths and time-outs the world forms, however many bad clients.
+ * Invariants:
+ * - every live joiner ends in the world, or fails with a reason;
+ * - all members hold the same view: ranks complete, members once, requested ranks honoured, and
+ *   only honest joiners in it;
+ * - a member may dial any other live member and is known there;
+ * - without failures and time-outs the world forms, however many malicious clients there are.
  */
 #include <string.h>
 
@@ -25,7 +25,7 @@ static uint64_t below(rig *r, uint64_t n)
     return nx_random_below(&r->random.random, n);
 }
 
-/* ---- the bad ------------------------------------------------------------------------- */
+/* ---- malicious clients --------------------------------------------------------------- */
 
 static void bad_client(rig *r)
 {
@@ -50,11 +50,11 @@ static void bad_client(rig *r)
         bytes[2] ^= 4;
         rig_send(c, bytes, len);
         break;
-    case 4: /* a hello of another session */
+    case 4: /* a HELLO of another session */
         len = rig_hello(c, &r->rules.token, 0, bytes);
         rig_send(rig_connect(r), bytes, len);
         break;
-    case 5: /* one changed byte of a good one: only the proof tells */
+    case 5: /* a valid one with one changed byte: only the proof reveals it */
         len = rig_hello(c, &wrong, 0, bytes);
         bytes[below(r, len)] ^= (uint8_t)(1 + below(r, 255));
         rig_send(c, bytes, len);
@@ -95,7 +95,7 @@ static void check_view(const rig *r, const nx_view *view)
     }
 }
 
-/* Now and then, one who has formed dials the others. */
+/* Now and then, a member dials the others. */
 static void dial_peers(rig *r)
 {
     nx_list_for_each (at, &r->joiners) {
@@ -109,7 +109,7 @@ static void dial_peers(rig *r)
         for (uint32_t i = 0; i < view->size; i++) {
             const rig_joiner *peer = joiner_with(r, view->members[i].id);
 
-            /* One that gave up in the moment of the start is as good as dead. */
+            /* A joiner that gave up at the time of the start counts as failed. */
             if ((i != rank) && !peer->dead &&
                 (nx_join_state_phase(peer->state) != NX_JOIN_FAILED)) {
                 assert_true(nx_join_state_peer(peer->state, j->member));
@@ -163,7 +163,7 @@ static rig_joiner *random_joiner(rig *r)
     return (at == &r->joiners) ? NULL : nx_list_entry(at, rig_joiner, link);
 }
 
-/* Exactly the right joiners, no deaths, no time-outs: it must form. */
+/* Exactly the right joiners, no failures, no time-outs: the world must form. */
 static void test_bad_clients_never_disturb(void **state)
 {
     (void)state;
@@ -175,7 +175,7 @@ static void test_bad_clients_never_disturb(void **state)
         world = left = r.rules.world_size;
         while (!nx_seed_state_formed(r.seed)) {
             if ((left > 0) && (below(&r, 6) == 0)) {
-                /* Some ask for ranks from the top, the others for none. */
+                /* Some request ranks from the top, the others none. */
                 (void)rig_join_as(&r, (below(&r, 2) == 0) ? left - 1 : NX_RANK_ANY, 0);
                 left--;
             }
@@ -245,7 +245,7 @@ static void test_whatever_happens_all_agree_or_know_why_not(void **state)
         timeouts += r.events[NX_SEED_TIMEOUT];
         rig_fini(&r);
     }
-    /* The runs are worth something only if they go both ways. */
+    /* The runs must include both outcomes. */
     print_message("%d runs: %u worlds formed, %u time-outs of the seed\n", SEEDS, formed_worlds,
                   timeouts);
     assert_true((formed_worlds > SEEDS / 5) && (timeouts > SEEDS / 20));

@@ -1,4 +1,4 @@
-/* join_state_test.c - a joiner comes in, or says in words why not. */
+/* join_state_test.c - a joiner enters the world, or fails with a reason. */
 #include "cluster/join/join_state.h"
 
 #include <string.h>
@@ -38,7 +38,7 @@ static void test_worlds_of_many_sizes_form(void **state)
     }
 }
 
-/* Before the view by what the seed says, and somebody who dials early finds it so. */
+/* Before the view arrives, by the seed's report; a member that dials early finds it so. */
 static void test_how_many_the_others_are_is_known_with_the_welcome(void **state)
 {
     rig r;
@@ -58,11 +58,11 @@ static void test_how_many_the_others_are_is_known_with_the_welcome(void **state)
     late = rig_join_as(&r, NX_RANK_ANY, 0);
     rig_run(&r);
     assert_int_equal(nx_join_state_phase(late->state), NX_JOIN_WAITING);
-    assert_int_equal(nx_join_state_peers(late->state), 2); /* it will be the third */
+    assert_int_equal(nx_join_state_peers(late->state), 2); /* it becomes the third */
     rig_fini(&r);
 }
 
-/* With 16 addresses of IPv6 each, 150 members take several pieces. */
+/* With 16 IPv6 addresses each, 150 members take several pieces. */
 static void test_a_view_in_pieces_arrives(void **state)
 {
     rig r;
@@ -130,7 +130,7 @@ static void test_a_seed_that_comes_late_is_found(void **state)
     rig_init(&r, 1, 0, 1);
     r.seed_lives = false;
     j = rig_join_as(&r, 0, 30 * SECOND);
-    for (int i = 0; i < 5; i++) { /* attempts that fail */
+    for (int i = 0; i < 5; i++) { /* failing attempts */
         rig_conn *c = j->conn;
 
         assert_non_null(c);
@@ -190,7 +190,7 @@ static void test_the_missing_are_named_on_every_rank(void **state)
     }
 }
 
-/* After 2 s, 4 s and 8 s; then the world forms, and nobody waits any more. */
+/* After 2 s, 4 s and 8 s; then the world forms, and no joiner waits any more. */
 static void test_who_is_missing_is_reported_more_and_more_rarely(void **state)
 {
     rig r;
@@ -324,7 +324,7 @@ static void test_a_failure_before_start_voids_the_offer(void **state)
     assert_true((nx_join_state_phase(a->state) == NX_JOIN_OFFERED) ||
                 (r.events[NX_SEED_FORMED] == 1));
     if (r.events[NX_SEED_FORMED] == 0) {
-        c = rig_join_as(&r, 0, 0); /* now a, who asked for none, is rank 1 */
+        c = rig_join_as(&r, 0, 0); /* now a, which requested none, is rank 1 */
         rig_run(&r);
         view = nx_join_state_view(a->state, &rank);
         assert_non_null(view);
@@ -385,7 +385,7 @@ static void test_a_dialling_peer_shows_that_the_world_has_formed(void **state)
     assert_true(nx_join_state_peer(b->state, a->member));
     assert_int_equal(nx_join_state_phase(b->state), NX_JOIN_FORMED);
     assert_false(nx_join_state_peer(b->state, b->member));
-    rig_run(&r); /* START comes late and is no surprise */
+    rig_run(&r); /* START arrives late and is accepted */
     assert_int_equal(nx_join_state_phase(b->state), NX_JOIN_FORMED);
     rig_fini(&r);
 }
@@ -439,8 +439,8 @@ static void test_a_seed_that_is_kept_forms_the_next_world(void **state)
     rig_fini(&r);
 }
 
-/* Every frame of a whole join, with every byte changed, fed to a joiner that is where that frame
- * belongs: it fails with a message, or continues. */
+/* Every frame of a complete join, with every byte changed, is sent to a joiner in the phase of that
+ * frame: the joiner fails with a message, or continues. */
 static void test_a_mad_seed_only_fails_the_join(void **state)
 {
     uint8_t frames[3][NX_HELLO_MAX];
@@ -482,7 +482,7 @@ static void test_a_mad_seed_only_fails_the_join(void **state)
             } else {
                 nx_join_state_frame(j->state, copy, at - len[i] * 8, r.now);
             }
-            /* A START is right or wrong, there is nothing between. */
+            /* A START is valid or invalid, nothing else. */
             assert_true((i < 2) || (nx_join_state_phase(j->state) == NX_JOIN_FAILED));
             if (nx_join_state_phase(j->state) == NX_JOIN_FAILED) {
                 assert_true(nx_join_state_error(j->state, &text) != NEXAR_OK);

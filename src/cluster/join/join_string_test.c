@@ -1,4 +1,4 @@
-/* join_string_test.c - join strings are read, written, and refused in words. */
+/* join_string_test.c - join strings are parsed, formatted, and rejected with a message. */
 #include "cluster/join/join_string.h"
 
 #include <stdio.h>
@@ -153,7 +153,7 @@ static void test_rubbish_is_refused_without_the_token(void **state)
             fail_msg("\"%s\" was not refused", rubbish[i]);
         }
         assert_int_equal(j.naddresses, 4711);
-        /* Half of it, wherever it was cut, is too much. */
+        /* Half of the token, from any position, is too much. */
         assert_null(strstr(nexar_last_error(), "CAwQFBgcICQoLDA0"));
         assert_null(strstr(nexar_last_error(), "ODxAREhMUFRYX"));
         assert_true(strlen(nexar_last_error()) > 20);

@@ -1,4 +1,4 @@
-/* join_test.c - worlds that form over the loopback, and those that do not. */
+/* join_test.c - worlds that form over the loopback, and those that fail to. */
 #include "cluster/join/join.h"
 
 #include <stdio.h>
@@ -11,7 +11,7 @@
 #include "transport/quic/endpoint.h"
 #include "unit.h"
 
-/* A world of |size| over |listen|; how long until the last has it. */
+/* A world of |size| over |listen|; reports the time until the last rank has it. */
 static uint64_t form(uint32_t size, const char *listen)
 {
     party p;
@@ -120,14 +120,14 @@ static void test_a_wrong_pin_is_refused_before_anything_is_sent(void **state)
     join_one(r);
     party_assert_failed(r, NEXAR_EAUTH, "the seed at 127.0.0.1:");
     assert_true(r->took_ns < PARTY_PATIENCE / 4);
-    /* The handshake did not end: the seed has no client, and heard no hello. */
+    /* The handshake did not end: the seed has no client, and received no HELLO. */
     for (int kind = 0; kind <= NX_SEED_ENDED; kind++) {
         assert_int_equal(party_events(&p, (nx_seed_event_kind)kind), 0);
     }
     party_end(&p);
 }
 
-/* A socket that is bound and does not answer, or a port that is closed. */
+/* A socket that is bound and does not answer, or a closed port. */
 static void absent_seed(bool bound)
 {
     struct sockaddr_storage a;
@@ -270,7 +270,7 @@ static void test_one_lost_before_the_start_makes_room(void **state)
     assert_int_equal(a->err, NEXAR_OK);
     assert_int_equal(b->err, NEXAR_OK);
     party_leave(a, true);
-    party_leave(b, false); /* and one that goes without a word is lost */
+    party_leave(b, false); /* and one that exits without a goodbye is lost */
     party_wait_event(&p, NX_SEED_ENDED, 1);
     assert_int_equal(party_events(&p, NX_SEED_LOST), 1);
     party_end(&p);
@@ -291,7 +291,7 @@ static void test_a_later_joiner_is_admitted(void **state)
     party_form(&p);
     for (size_t i = 0; i < LATE; i++) {
         late[i] = party_add(&p, NX_RANK_ANY);
-        late[i]->config.world_size = 2; /* what it was at first */
+        late[i]->config.world_size = 2; /* the initial value */
         party_start(late[i]);
     }
     party_wait_waiting(members[0], LATE);
@@ -316,7 +316,7 @@ static void test_a_later_joiner_is_admitted(void **state)
     party_end(&p);
 }
 
-/* Whether links of |r| grant what they do if there are |peers|. */
+/* Whether links of |r| grant the credit for |peers| peers. */
 static bool divides(party_rank *r, size_t peers)
 {
     nx_quic *q = nx_inet_quic(nx_join_endpoint(r->j));
@@ -332,7 +332,7 @@ static bool divides(party_rank *r, size_t peers)
     return same;
 }
 
-/* Of which nobody was told beforehand how large it is. */
+/* No process was told the size of the world before. */
 static void test_what_can_be_received_is_divided_among_the_world(void **state)
 {
     enum { WORLD = 8, LATE = 3 };
@@ -410,10 +410,10 @@ static void test_a_restarted_seed_resumes(void **state)
     party_wait_waiting(members[0], 1);
     party_wait_waiting(members[1], 1);
     party_seed_dies(&p);
-    party_wait_waiting(members[0], 0); /* nobody can be let in now */
+    party_wait_waiting(members[0], 0); /* no joiner can be admitted now */
     party_wait_waiting(members[1], 0);
     late = party_add(&p, NX_RANK_ANY);
-    party_start(late); /* by the old string; it dials until there is a seed */
+    party_start(late); /* by the old string; it dials until a seed runs */
     party_seed_again(&p);
     party_wait_back(members[0], 1);
     party_wait_back(members[1], 1);
@@ -448,7 +448,7 @@ static void test_a_state_of_another_world_is_refused(void **state)
     (void)snprintf(path, sizeof(path), "%s/state", folder);
     party_begin(&p, 2, "127.0.0.1", 0);
     party_last(&p, path);
-    /* While it runs, another one cannot. */
+    /* While it runs, another seed cannot start. */
     assert_int_equal(nx_seed_create(&other, &p.config), NEXAR_ESYS);
     party_seed_dies(&p);
     p.config.world_size = 3;
@@ -489,7 +489,7 @@ static void test_the_world_runs_on_without_its_seed(void **state)
     nx_loop_unlock(p.ranks[0].loop);
     assert_non_null(strstr(p.ranks[0].text, "127.0.0.1"));
     assert_non_null(nx_join_view(p.ranks[0].j));
-    party_leave(&p.ranks[0], true); /* and leaving does not wait for it */
+    party_leave(&p.ranks[0], true); /* and leaving does not wait for the seed */
     party_end(&p);
 }
 

@@ -1,7 +1,7 @@
 /*
- * failure_detector_sim_test.c - membership, heartbeats and broadcasts together in virtual time, as
- * core joins them: what one rank finds out all come to know, in time, and nobody who lives and was
- * not stopped or cut off is declared failed.
+ * failure_detector_sim_test.c - membership, heartbeats and broadcasts together in virtual time,
+ * combined as in core.  All ranks learn in time of a failure that one rank detects, and no live
+ * rank that was not stopped or cut off is declared failed.
  *
  * NXT_LONG makes it 6000 seeds of each cut instead of 400.
  */
@@ -39,15 +39,15 @@ typedef struct node {
     nx_detector *detector;
     nx_rbcast *rbcast;
     nx_heard_gate gate;
-    uint32_t notified[MOST]; /* how often, of each failure */
-    bool closed[MOST];       /* there is no link any more */
-    uint64_t cut_ns[MOST];   /* what is sent to whom after this is lost; 0: never */
-    uint64_t last_ns[MOST];  /* when the last frame for each arrives: they keep their order */
+    uint32_t notified[MOST]; /* number of notifications, of each failure */
+    bool closed[MOST];       /* the link has ended */
+    uint64_t cut_ns[MOST];   /* frames to these ranks after this are lost; 0: never */
+    uint64_t last_ns[MOST];  /* arrival of the last frame for each: frames keep their order */
 } node;
 
 typedef struct event {
     nx_heap_item item;                      /* first */
-    enum { TICK, FRAME, CHAT, CLOSE } kind; /* chat: what an application sends */
+    enum { TICK, FRAME, CHAT, CLOSE } kind; /* chat: an application's message */
     uint32_t from, to;
     size_t len;
     uint8_t frame[NX_RBCAST_FRAME_MAX];
@@ -73,7 +73,7 @@ static event *post(world *w, uint64_t at, uint32_t to)
     return e;
 }
 
-/* Something from |n| to |to|; NULL: it is lost. */
+/* A frame from |n| to |to|; NULL: it is lost. */
 static event *emit(node *n, uint32_t to)
 {
     world *w = n->world;
@@ -103,7 +103,7 @@ static void on_send(void *ctx, uint32_t to, const void *frame, size_t len)
     }
 }
 
-/* What rests upon deaths. */
+/* Operations that depend on failures. */
 static void on_news(void *ctx, uint32_t to, const void *frame, size_t len)
 {
     nx_heard_gate_send(&((node *)ctx)->gate, to, frame, len);
@@ -301,7 +301,7 @@ static void on_frame(node *n, const event *e)
     }
 }
 
-/* All send something to all, so that nobody need be asked whether it lives. */
+/* All ranks send to all, so that no rank needs to be pinged. */
 static void chat(node *n)
 {
     for (uint32_t to = 0; to < n->world->size; to++) {
@@ -371,13 +371,13 @@ static bool knows(const world *w, uint32_t at, uint32_t failed)
     return nx_membership_life(w->nodes[at].members, failed) == NX_LIFE_FAILED;
 }
 
-/* But for itself. */
+/* Except itself. */
 static uint32_t dead_known(const world *w, uint32_t at)
 {
     return nx_membership_failures(w->nodes[at].members) - knows(w, at, at);
 }
 
-/* Several neighbours die at once, as when their host does. */
+/* Several neighbours fail together, as when their host does. */
 static void test_all_ranks_know_all_failures_in_time(void **state)
 {
     (void)state;
@@ -415,7 +415,7 @@ static void stop_one(uint64_t ms, bool survives)
     w->nodes[3].resumes = w->now + ms * MS;
     run(w, ms + 2 * TIMEOUT);
     assert_int_equal(w->nodes[3].told_off, !survives);
-    assert_int_equal(dead_known(w, 3), 0); /* it accuses nobody */
+    assert_int_equal(dead_known(w, 3), 0); /* it accuses no rank */
     for (uint32_t i = 0; i < 8; i++) {
         assert_int_equal(dead_known(w, i), (survives || (i == 3)) ? 0 : 1);
     }
@@ -446,7 +446,7 @@ static bool same_side(uint32_t group, uint32_t a, uint32_t b)
     return ((group >> a) & 1) == ((group >> b) & 1);
 }
 
-/* From |at_ms| on nothing gets from those of |from| to the others. */
+/* From |at_ms| on all frames from ranks of |from| to the others are lost. */
 static void cut(world *w, uint32_t from, uint64_t at_ms)
 {
     for (uint32_t a = 0; a < w->size; a++) {
@@ -487,7 +487,7 @@ static bool has_it_right(const node *n, uint32_t lost)
     return right;
 }
 
-/* All outside |lost| do. */
+/* All ranks outside |lost| do. */
 static void expect_lost(const world *w, uint32_t lost, uint64_t seed)
 {
     for (uint32_t i = 0; i < w->size; i++) {
@@ -499,8 +499,8 @@ static void expect_lost(const world *w, uint32_t lost, uint64_t seed)
     }
 }
 
-/* One rank, or a host of several, hears nothing, or is not heard, or neither: it is lost, and
- * nobody else, in time; if it is a single unheard rank, it is notified. */
+/* One rank, or a host of several, receives nothing, or is not received, or neither.  It is lost,
+ * and no other rank, in time; a single unheard rank is notified. */
 static void lose_a_host(uint64_t seed, bool deaf, bool mute)
 {
     nxt_rand r = {nxt_mix(seed + 77)};
@@ -538,7 +538,8 @@ static void test_who_is_deaf_or_mute_is_lost_and_nobody_else(void **state)
     }
 }
 
-/* One rank does not hear another; both hear the rest. The unheard rank, or does not answer. */
+/* One rank does not hear another; both hear the rest.  Either the unheard rank is lost, or the rank
+ * that does not answer. */
 static void test_a_cut_of_one_pair_one_way_loses_one_of_them(void **state)
 {
     (void)state;
@@ -561,7 +562,7 @@ static void test_a_cut_of_one_pair_one_way_loses_one_of_them(void **state)
     }
 }
 
-/* Both ways: one of them or both; all others agree on whom. */
+/* Cut both ways: one of them or both are lost; all others agree which. */
 static void test_a_cut_of_one_pair_in_both_directions_loses_no_other_rank(void **state)
 {
     (void)state;
@@ -584,7 +585,7 @@ static void test_a_cut_of_one_pair_in_both_directions_loses_no_other_rank(void *
     }
 }
 
-/* In a world of two the deaf rank is unknown: one of them continues. */
+/* In a world of two the deaf rank cannot be determined: one of them continues. */
 static void test_of_two_one_is_left(void **state)
 {
     (void)state;
@@ -630,7 +631,7 @@ static void test_the_cost_of_a_rank_is_that_of_a_few_peers(void **state)
     assert_non_null(w);
     world_init(w, MOST, 1);
     run(w, 20 * INTERVAL);
-    /* Eight neighbours, a ping and its answer, each interval at most. */
+    /* At most eight neighbours, a ping and its answer, per interval. */
     assert_true(w->heartbeats <= (size_t)20 * 2 * 8 * MOST);
     assert_true(w->heartbeats > (size_t)5 * 8 * MOST);
     world_fini(w);

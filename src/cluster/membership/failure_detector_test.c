@@ -1,4 +1,4 @@
-/* failure_detector_test.c - who is pinged, who is declared dead, and who is not. */
+/* failure_detector_test.c - which ranks are pinged, and which are declared failed. */
 #include "cluster/membership/failure_detector.h"
 #include "msg/control.h"
 
@@ -13,7 +13,7 @@
 
 enum { SIZE = 8, INTERVAL = 500, TIMEOUT = 5000, LOG = 4096 };
 
-/* What was done, as words. */
+/* A log of the actions. */
 typedef struct stage {
     char log[LOG];
     nx_membership *members;
@@ -114,14 +114,14 @@ static void end(stage *s)
     nx_membership_destroy(s->members);
 }
 
-/* |peer| has left, or failed, as others say. */
+/* |peer| has left, or failed, as other ranks report. */
 static void hear(stage *s, uint32_t peer, nx_life life)
 {
     report(s, peer, life);
     nx_membership_notify(s->members);
 }
 
-/* What happened since the last time. */
+/* The actions since the last call. */
 static void expect(stage *s, const char *log)
 {
     assert_string_equal(s->log, log);
@@ -148,7 +148,7 @@ static void say(stage *s, uint32_t peer, uint8_t type)
     assert_int_equal(nx_detector_frame(s->detector, peer, frame, sizeof(frame), s->now), NEXAR_OK);
 }
 
-/* |by| says that we are dead, and |word|. */
+/* |by| has declared this rank failed; |word| is the frame. */
 static void condemn(stage *s, uint32_t by, uint8_t word)
 {
     const uint8_t frame[] = {NX_CONTROL_VERDICT, word, 4, 's', 'o', 'r', 'r'};
@@ -176,7 +176,7 @@ static void test_the_neighbours_on_the_circle_are_pinged(void **state)
     nx_detector_heard(s.detector, 0, s.now + 400 * MS); /* a peer that sends is not pinged */
     pass(&s, INTERVAL);
     expect(&s, "ping 7");
-    nx_detector_heard(s.detector, 0, s.now + 400 * MS); /* but whether it hears us: now and then */
+    nx_detector_heard(s.detector, 0, s.now + 400 * MS); /* only to learn if it hears us */
     pass(&s, INTERVAL);
     expect(&s, "ping 7; ping 0");
     end(&s);
@@ -199,7 +199,7 @@ static void test_silence_for_the_timeout_is_failure_and_the_ring_closes(void **s
     assert_true(nx_detector_watches(s.detector, 7) && nx_detector_watches(s.detector, 1));
     pass(&s, INTERVAL);
     expect(&s, "ping 7; ping 1");
-    hear(&s, 7, NX_LIFE_FAILED); /* 1 is the next now, at 3 */
+    hear(&s, 7, NX_LIFE_FAILED); /* 1 is the next neighbour now, at 3 */
     pass(&s, INTERVAL);
     expect(&s, "ping 1");
     end(&s);
@@ -244,7 +244,7 @@ static void test_a_peer_of_an_operation_is_watched_while_it_waits(void **state)
     pass(&s, INTERVAL);
     expect(&s, "ping 7; ping 0; ping 3");
     nx_detector_unwatch(s.detector, 3);
-    nx_detector_unwatch(s.detector, 3); /* one too many does no harm */
+    nx_detector_unwatch(s.detector, 3); /* one unwatch too many does no harm */
     pass(&s, INTERVAL);
     expect(&s, "ping 7; ping 0");
     assert_int_equal(nx_detector_watch(s.detector, 6, s.now), NEXAR_EINVAL);
@@ -260,7 +260,7 @@ static void test_a_gap_in_the_own_time_fails_no_peer(void **state)
     begin(&s);
     pass(&s, TIMEOUT - INTERVAL);
     s.log[0] = '\0';
-    s.now += 3600 * 1000 * MS; /* we were stopped for an hour */
+    s.now += 3600 * 1000 * MS; /* this rank was stopped for an hour */
     nx_detector_tick(s.detector, s.now);
     expect(&s, "ping 7; ping 0");
     pass(&s, TIMEOUT - 1);
@@ -270,7 +270,7 @@ static void test_a_gap_in_the_own_time_fails_no_peer(void **state)
     end(&s);
 }
 
-/* Held up for three intervals twice in each time-out. */
+/* Delayed for three intervals twice in each time-out. */
 static void test_a_rank_with_short_pauses_detects_silent_peers(void **state)
 {
     stage s;
@@ -283,7 +283,7 @@ static void test_a_rank_with_short_pauses_detects_silent_peers(void **state)
         s.log[0] = '\0';
         s.now = nx_detector_due(s.detector) - INTERVAL * MS + 3 * INTERVAL * MS;
         nx_detector_tick(s.detector, s.now);
-        expect(&s, "ping 7; ping 0"); /* and nobody is judged by what it was asked before */
+        expect(&s, "ping 7; ping 0"); /* and no peer is judged by earlier pings */
         say(&s, 7, NX_CONTROL_PONG);
     }
     pass(&s, INTERVAL - 1); /* they have the time to answer */
@@ -357,7 +357,7 @@ static void test_who_said_goodbye_is_not_dead(void **state)
     expect(&s, "");
     pass(&s, INTERVAL);
     expect(&s, "ping 0");
-    assert_int_equal(nx_detector_watch(s.detector, 7, s.now), NEXAR_OK); /* nothing comes of it */
+    assert_int_equal(nx_detector_watch(s.detector, 7, s.now), NEXAR_OK); /* no effect */
     pass(&s, INTERVAL);
     expect(&s, "ping 0");
     nx_detector_unwatch(s.detector, 7);
@@ -387,7 +387,7 @@ static void test_the_ring_closes_over_several_at_once(void **state)
     (void)state;
     begin(&s);
     report(&s, 7, NX_LIFE_FAILED);
-    report(&s, 0, NX_LIFE_LEFT); /* both places on the ring are to be filled anew */
+    report(&s, 0, NX_LIFE_LEFT); /* both positions on the ring must be filled again */
     nx_membership_notify(s.members);
     pass(&s, INTERVAL);
     expect(&s, "ping 1");
@@ -429,7 +429,7 @@ static void test_new_members_are_watched_too(void **state)
     end(&s);
 }
 
-/* ---- who hears whom (H1 to H5 of failure_detector.h) --------------------------------- */
+/* ---- which rank hears which (H1 to H5 of failure_detector.h) ------------------------- */
 
 static void test_who_was_heard_in_half_the_timeout_is_heard(void **state)
 {
@@ -437,7 +437,7 @@ static void test_who_was_heard_in_half_the_timeout_is_heard(void **state)
 
     (void)state;
     begin(&s);
-    assert_false(nx_detector_hears(s.detector, 7, s.now)); /* being watched is not being heard */
+    assert_false(nx_detector_hears(s.detector, 7, s.now)); /* watched does not mean heard */
     nx_detector_heard(s.detector, 7, s.now);
     nx_detector_heard(s.detector, 3, s.now); /* nor is it needed */
     assert_true(nx_detector_hears(s.detector, 3, s.now + TIMEOUT / 2 * MS - 1));
@@ -462,7 +462,7 @@ static void test_a_verdict_counts_if_its_judge_hears_us_or_no_peer_does(void **s
 
     (void)state;
     begin(&s);
-    condemn(&s, 7, NX_WORD_HEARS_OTHERS); /* we are mute, as far as we know */
+    condemn(&s, 7, NX_WORD_HEARS_OTHERS); /* this rank is mute, as far as it knows */
     expect(&s, "outcast 7: sorr");
     say(&s, 7, NX_CONTROL_PONG);
     condemn(&s, 7, NX_WORD_HEARS_OTHERS); /* that was itself */
@@ -471,7 +471,7 @@ static void test_a_verdict_counts_if_its_judge_hears_us_or_no_peer_does(void **s
     condemn(&s, 7, NX_WORD_HEARS_YOU | NX_WORD_HEARS_OTHERS);
     expect(&s, "outcast 7: sorr");
     s.now += TIMEOUT / 2 * MS;
-    condemn(&s, 7, 0); /* 0 heard us long ago */
+    condemn(&s, 7, 0); /* 0 heard this rank long ago */
     expect(&s, "outcast 7: sorr");
     end(&s);
 }
@@ -495,11 +495,11 @@ static void test_a_rank_that_hears_no_peer_is_deaf_and_failed(void **state)
 
     (void)state;
     begin(&s);
-    say(&s, 3, NX_CONTROL_PING); /* it hears us */
+    say(&s, 3, NX_CONTROL_PING); /* it hears this rank */
     condemn(&s, 7, 0);
     expect(&s, "pong 3; dead 7: it receives nothing that it is sent");
     nx_membership_notify(s.members);
-    condemn(&s, 7, NX_WORD_HEARS_YOU); /* the dead are not believed */
+    condemn(&s, 7, NX_WORD_HEARS_YOU); /* frames of failed ranks do not count */
     expect(&s, "");
     end(&s);
 }
@@ -515,7 +515,7 @@ static void test_a_judge_that_hears_others_is_doubted_until_they_report(void **s
     condemn(&s, 7, NX_WORD_HEARS_OTHERS);
     assert_true(nx_detector_doubts(s.detector, 7) && !nx_detector_doubts(s.detector, 0));
     pass(&s, INTERVAL / 4);
-    expect(&s, "ping 7"); /* 0 was heard a moment ago */
+    expect(&s, "ping 7"); /* 0 was heard just now */
     pass(&s, INTERVAL);
     expect(&s, "dead 7: it does not hear this rank, which other ranks hear; ping 0");
     pass(&s, INTERVAL);
@@ -534,7 +534,7 @@ static void test_a_doubted_verdict_is_right_if_no_peer_hears_this_rank(void **st
     condemn(&s, 0, NX_WORD_HEARS_OTHERS);
     expect(&s, "outcast 0: sorr");
     say(&s, 3, NX_CONTROL_PONG);
-    /* What 3 said was old: we were stopped, and read it late. */
+    /* The frame of 3 was old: this rank was stopped, and read it late. */
     assert_int_equal(nx_detector_frame(s.detector, 3, "\x43\x00", 2, s.now), NEXAR_OK);
     s.log[0] = '\0';
     pass(&s, INTERVAL);

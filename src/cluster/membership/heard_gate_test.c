@@ -77,7 +77,7 @@ static void test_who_is_not_heard_is_told_when_it_is(void **state)
     expect(&s, "end 2; send 2 b; send 2 dd");
     nx_heard_gate_heard(&s.gate, 2);
     expect(&s, "");
-    s.heard[3] = true; /* before anybody said so */
+    s.heard[3] = true; /* before any frame was received */
     nx_heard_gate_send(&s.gate, 3, "e", 1);
     expect(&s, "end 3; send 3 c; send 3 e");
     nx_heard_gate_fini(&s.gate);

@@ -12,9 +12,9 @@ enum { SLOTS = 8, SELF = 3, MORE = 12, LOG = 4096 };
 
 typedef struct stage {
     nx_membership *m;
-    char log[LOG]; /* what the subscribers were told, as words */
+    char log[LOG]; /* the notifications of the subscribers, as text */
     uint32_t dues, expelled;
-    bool again; /* a subscriber reports what it finds out, and asks for notifications */
+    bool again; /* a subscriber reports an event, and requests notifications */
     uint32_t failed[MORE], left[MORE];
 } stage;
 
@@ -49,7 +49,7 @@ static void first_failed(void *ctx, uint32_t slot)
     stage *s = ctx;
 
     note(s, "a", "failed", slot);
-    if (s->again && (slot == 0)) { /* what it ends is the end of another rank */
+    if (s->again && (slot == 0)) { /* ending it reveals the failure of another rank */
         report(s, 1, NX_LIFE_FAILED, false, true);
         assert_int_equal(nx_membership_life(s->m, 1), NX_LIFE_FAILED);
     }
@@ -106,7 +106,7 @@ static void begin(stage *s)
     assert_int_equal(nx_membership_create(&s->m, &c), NEXAR_OK);
 }
 
-/* Notifies, and this is what the subscribers hear. */
+/* Notifies, and compares with the log of the subscribers. */
 static void expect(stage *s, const char *log)
 {
     nx_membership_notify(s->m);
@@ -155,7 +155,7 @@ static void test_a_slot_never_goes_back_and_keeps_its_first_reason(void **state)
     report(&s, 2, NX_LIFE_LEFT, false, true);
     report(&s, 2, NX_LIFE_LEFT, true, false);
     report(&s, 2, NX_LIFE_SUSPECT, false, false);
-    report(&s, 2, NX_LIFE_FAILED, false, false); /* it has said good-bye */
+    report(&s, 2, NX_LIFE_FAILED, false, false); /* it has sent its goodbye */
     report(&s, 4, NX_LIFE_SUSPECT, false, true);
     report(&s, 4, NX_LIFE_SUSPECT, false, false); /* the same source */
     report(&s, 4, NX_LIFE_LEFT, false, true);
@@ -173,12 +173,12 @@ static void test_a_rank_presumed_to_have_left_may_have_failed(void **state)
     report(&s, 2, NX_LIFE_LEFT, true, true);
     expect(&s, "a left 1; b left 1; a left 2; b left 2");
     report(&s, 1, NX_LIFE_FAILED, false, true);
-    report(&s, 2, NX_LIFE_LEFT, false, true); /* certain now; there is nothing to tell */
+    report(&s, 2, NX_LIFE_LEFT, false, true); /* certain now; no notification is needed */
     report(&s, 2, NX_LIFE_FAILED, false, false);
     expect(&s, "a failed 1; b failed 1");
     report(&s, 4, NX_LIFE_LEFT, true, true);
     report(&s, 4, NX_LIFE_FAILED, false, true);
-    expect(&s, "a failed 4; b failed 4"); /* nobody had heard that it had left */
+    expect(&s, "a failed 4; b failed 4"); /* no rank had reported its departure */
     nx_membership_destroy(s.m);
 }
 
@@ -222,7 +222,7 @@ static void test_a_failure_in_a_slot_that_is_not_known_yet_is_kept(void **state)
     begin(&s);
     report(&s, MORE - 1, NX_LIFE_FAILED, false, false);
     report(&s, MORE + 5, NX_LIFE_FAILED, false, false);
-    report(&s, SLOTS, NX_LIFE_LEFT, false, false); /* which nobody can know */
+    report(&s, SLOTS, NX_LIFE_LEFT, false, false); /* which no rank can know */
     assert_int_equal(nx_membership_life(s.m, MORE - 1), NX_LIFE_UNKNOWN);
     nx_membership_replay(s.m, 8);
     expect(&s, "");
@@ -292,7 +292,7 @@ static void test_without_memory_a_failure_counts_and_its_reason_is_lost(void **s
     }
 }
 
-/* Random events and notifications: the states only go forward, and each subscriber hears of each
+/* Random events and notifications.  States only advance.  Each subscriber is notified of each
  * failure once, of a departure at most once, and of the former after the latter. */
 static void test_random_events_keep_the_invariants(void **state)
 {

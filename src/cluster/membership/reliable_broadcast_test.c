@@ -22,12 +22,12 @@ typedef struct node {
     net *net;
     uint32_t self, hops, learned, sends_left;
     bool alive;
-    bool failed[LARGE]; /* of whom it knows that */
+    bool failed[LARGE]; /* subject of its item */
     nx_rbcast *rbcast;
 } node;
 
 struct net {
-    uint32_t size, hops; /* of what is being delivered */
+    uint32_t size, hops; /* of the delivery in progress */
     node *nodes;
     packet *queue;
     size_t n, room, sent;
@@ -74,7 +74,7 @@ static nx_life on_life(void *ctx, uint32_t rank)
 
 static const nx_rbcast_ops ops = {.send = on_send, .learned = on_learned, .life = on_life};
 
-/* |at| finds out that |rank| has failed. */
+/* |at| detects that |rank| has failed. */
 static void find_failed(node *at, uint32_t rank)
 {
     at->failed[rank] = true;
@@ -150,7 +150,7 @@ static void test_everybody_learns_once_in_few_hops(void **state)
     }
 }
 
-/* The living find out about the dead, at times of their own; how much is left. */
+/* Live ranks detect failures, at different times; returns the number that is left. */
 static uint32_t find_out(net *w, bool *known, nxt_rand *r)
 {
     uint32_t pending = 0;
@@ -183,7 +183,7 @@ static void check_all_or_none(net *w, uint64_t key)
     assert_true((know == 0) || (know == living));
 }
 
-/* Somebody floods, and several die in the middle of their sends. */
+/* One rank broadcasts, and several fail while they send. */
 static void flood_among_deaths(uint64_t seed)
 {
     nxt_rand r = {nxt_mix(seed)};
@@ -256,7 +256,7 @@ static void test_frames_of_failed_ranks_do_not_count(void **state)
     net_fini(&w);
 }
 
-/* Ranks grow at times of their own, and the news are of one that some do not know yet. */
+/* Ranks grow at different times, and the items concern one that some do not know yet. */
 static void test_news_reach_all_while_the_group_grows(void **state)
 {
     enum { BEFORE = 5, AFTER = 12 };

@@ -1,4 +1,4 @@
-/* roster_test.c - places, ranks, and the names of the missing. */
+/* roster_test.c - places, ranks, and the names of missing ranks. */
 #include "cluster/seed/roster.h"
 
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* seed_file_test.c - a seed's state comes back as it was, or is refused in words. */
+/* seed_file_test.c - a seed's state is restored unchanged, or rejected with a message. */
 #include "cluster/seed/seed_file.h"
 
 #include <fcntl.h>
@@ -75,7 +75,7 @@ static scratch scratch_make(void)
 static void scratch_remove(const scratch *s)
 {
     (void)unlink(s->path);
-    assert_int_equal(rmdir(s->folder), 0); /* so no half-written file is left either */
+    assert_int_equal(rmdir(s->folder), 0); /* so no incomplete file is left either */
 }
 
 static void test_what_was_written_is_read(void **state)
@@ -149,7 +149,7 @@ static void test_what_is_no_file_or_not_ours_is_refused(void **state)
     assert_int_equal(mkdir(s.path, 0700), 0);
     assert_refused(s.path, NEXAR_EINVAL, "is a directory");
     assert_int_equal(rmdir(s.path), 0);
-    assert_int_equal(mkfifo(s.path, 0600), 0); /* which is not waited for */
+    assert_int_equal(mkfifo(s.path, 0600), 0); /* it is not waited for */
     assert_refused(s.path, NEXAR_EINVAL, "is a FIFO");
     assert_int_equal(unlink(s.path), 0);
     fd = open(s.path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
@@ -164,7 +164,7 @@ static void test_what_is_no_file_or_not_ours_is_refused(void **state)
     scratch_remove(&s);
 }
 
-/* Of every byte one bit, and every length. */
+/* One bit of every byte, and every length. */
 static void test_damage_anywhere_is_found(void **state)
 {
     nx_seed_file f = make(2), back = {0};
@@ -187,7 +187,7 @@ static void test_damage_anywhere_is_found(void **state)
     nx_seed_file_fini(&back);
 }
 
-/* With a right check sum, what stands there must still be possible. */
+/* With a valid checksum the contents are still checked. */
 static void test_a_state_that_cannot_be_is_refused(void **state)
 {
     (void)state;

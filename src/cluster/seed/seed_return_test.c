@@ -1,6 +1,6 @@
 /*
- * seed_return_test.c - members lose the seed and come back, the seed misses things,
- * dies and is there again.
+ * seed_return_test.c - members lose the seed and return; the seed misses events, fails and
+ * restarts.
  */
 #include <string.h>
 
@@ -9,7 +9,7 @@
 
 #define SECOND UINT64_C(1000000000)
 
-/* ---- what the seed has missed -------------------------------------------------------- */
+/* ---- missed views -------------------------------------------------------------------- */
 
 static void test_missed_epochs_are_asked_for(void **state)
 {
@@ -25,7 +25,7 @@ static void test_missed_epochs_are_asked_for(void **state)
     rig_kill(&r, c);
     rig_cut(&r, a, true);
     rig_cut(&r, b, true);
-    rig_go_on(a, 4, NULL, 0); /* while the seed does not hear them */
+    rig_go_on(a, 4, NULL, 0); /* while they are disconnected from the seed */
     rig_go_on(b, 4, NULL, 0);
     rig_kill(&r, b);
     rig_go_on(a, 2, NULL, 0);
@@ -43,7 +43,7 @@ static void test_missed_epochs_are_asked_for(void **state)
     rig_fini(&r);
 }
 
-/* A view that does not fit into one frame. */
+/* A view that exceeds one frame. */
 static void test_a_large_view_is_sent_in_pieces(void **state)
 {
     enum { N = 340 };
@@ -102,7 +102,7 @@ static void test_a_member_that_does_not_answer_is_dropped_and_another_is_asked(v
     rig_cut(&r, b, true);
     rig_go_on(b, 0, NULL, 0);
     rig_go_on(b, 0, NULL, 0);
-    /* In the place of a comes one that says it knows of epoch 9, and no more. */
+    /* A client takes the seat of a, and reports epoch 9 without its view. */
     false_a = rig_connect_as(&r, a->member);
     send_return(&r, false_a, &rig_view(a)->members[0], 9);
     assert_non_null(rig_find(false_a, NX_JOIN_ASK));
@@ -111,12 +111,12 @@ static void test_a_member_that_does_not_answer_is_dropped_and_another_is_asked(v
     c = rig_join_as(&r, NX_RANK_ANY, 0);
     rig_run_until(&r, r.now + 15 * SECOND);
     assert_int_equal(rig_waits(b), 1);
-    assert_int_equal(r.events[NX_SEED_CHANGED], 1); /* b's view was taken */
+    assert_int_equal(r.events[NX_SEED_CHANGED], 1); /* the view of b was accepted */
     assert_int_equal(rig_phase(c), NX_JOIN_WAITING);
     rig_fini(&r);
 }
 
-/* |view| whole, in one piece. */
+/* The whole |view|, in one piece. */
 static void send_view(rig *r, rig_conn *c, const nx_view *view)
 {
     uint8_t whole[2048], frame[2 * sizeof(whole)];
@@ -131,7 +131,7 @@ static void send_view(rig *r, rig_conn *c, const nx_view *view)
     rig_run(r);
 }
 
-/* Another has said the same meanwhile: who was asked has done nothing wrong. */
+/* Another member has sent the same view meanwhile: the asked member is not at fault. */
 static void test_a_view_that_arrives_late_is_no_violation(void **state)
 {
     rig r;
@@ -154,8 +154,8 @@ static void test_a_view_that_arrives_late_is_no_violation(void **state)
     rig_fini(&r);
 }
 
-/* In the place of a, and asked, since it says to have epoch 3, one that tells of a view
- * like that, which must not be taken. */
+/* A client takes the seat of a, reports epoch 3 and is asked: it sends an invalid view, which must
+ * be rejected. */
 static void tell_wrong(uint64_t epoch, uint32_t slot_of_a, uint64_t id_of_other,
                        uint32_t slot_of_other)
 {
@@ -186,15 +186,15 @@ static void tell_wrong(uint64_t epoch, uint32_t slot_of_a, uint64_t id_of_other,
 static void test_a_view_that_cannot_be_is_not_taken(void **state)
 {
     (void)state;
-    tell_wrong(3, 7, 2, 8); /* nobody would be where it is: the job would never end */
+    tell_wrong(3, 7, 2, 8); /* no member would be in its place: the job would never end */
     tell_wrong(3, 0, 2, 8);
     tell_wrong(3, 0, 99, 5); /* never admitted */
     tell_wrong(3, 0, 99, 1);
-    tell_wrong(2, 0, 2, 1); /* not what it has said to have */
+    tell_wrong(2, 0, 2, 1); /* not the epoch that it has reported */
     tell_wrong(1, 0, 2, 1);
 }
 
-/* ---- coming back --------------------------------------------------------------------- */
+/* ---- returning ----------------------------------------------------------------------- */
 
 static void test_a_member_that_returns_receives_the_waiting_joiners(void **state)
 {
@@ -211,7 +211,7 @@ static void test_a_member_that_returns_receives_the_waiting_joiners(void **state
         rig_cut(&r, a, known == 1);
         assert_int_equal(rig_phase(a), NX_JOIN_FORMED);
         assert_false(nx_join_state_there(a->state));
-        assert_int_equal(rig_waits(a), 0); /* nobody could be let in now */
+        assert_int_equal(rig_waits(a), 0); /* no joiner could be admitted now */
         began = r.now;
         assert_in_range(nx_join_state_due(a->state) - began, SECOND, 3 * SECOND / 2);
         rig_run_until(&r, r.now + 2 * SECOND);
@@ -246,7 +246,7 @@ static void test_a_lost_seed_is_dialled_permanently_but_not_often(void **state)
         assert_true(rig_advance(&r, r.now + 11 * SECOND));
         most = (r.now - last > most) ? r.now - last : most;
         assert_in_range(r.now - last, SECOND, 10 * SECOND);
-        rig_cut(&r, a, false); /* nothing listens there */
+        rig_cut(&r, a, false); /* no process listens there */
     }
     assert_true(most > 6 * SECOND);
     rig_seed_again(&r);
@@ -293,7 +293,7 @@ static void test_the_job_ends_when_no_member_returns(void **state)
     rig_fini(&r);
 }
 
-/* A holder of the token, but not of the key. */
+/* A holder of the token without the key. */
 static void test_no_member_returns_as_another(void **state)
 {
     rig r;
@@ -341,7 +341,7 @@ static void test_a_member_that_the_world_continued_without_is_notified(void **st
     assert_true(nx_seed_state_formed(r.seed));
     rig_fini(&r);
 
-    /* And what one says that is out, but still connected, does not count. */
+    /* Frames of an excluded member that is still connected do not count. */
     rig_init(&r, 2, 0, 3);
     rig_form(&r, &a, &b);
     rig_go_on(a, 2, NULL, 0);
@@ -356,7 +356,7 @@ static void test_a_member_that_the_world_continued_without_is_notified(void **st
     rig_fini(&r);
 }
 
-/* ---- a seed that lasts --------------------------------------------------------------- */
+/* ---- a lasting seed ------------------------------------------------------------------ */
 
 static void test_a_seed_that_comes_back_resumes(void **state)
 {
@@ -409,7 +409,7 @@ static void test_changes_while_the_seed_was_away_are_reported(void **state)
     joined = nx_join_state_waiting(a->state)->list[0];
     rig_seed_dies(&r);
     rig_kill(&r, c);
-    rig_go_on(a, 4, &joined, 1); /* agreed upon in the moment before */
+    rig_go_on(a, 4, &joined, 1); /* agreed immediately before */
     rig_go_on(b, 4, &joined, 1);
     rig_run_until(&r, r.now + 3 * SECOND);
     rig_seed_again(&r);
@@ -471,11 +471,11 @@ static void test_no_number_is_given_out_again(void **state)
         rig_seed_dies(&r);
         rig_seed_again(&r);
     }
-    assert_in_range(r.saves, 5, 40); /* and it is not written for each */
+    assert_in_range(r.saves, 5, 40); /* and it is not written for each of them */
     rig_fini(&r);
 }
 
-/* Of a member whom the seed's state, an old copy, does not know. */
+/* A member that the seed's state, an old copy, does not contain. */
 static void test_a_number_that_a_certificate_names_is_not_given_out_again(void **state)
 {
     rig r;

@@ -1,6 +1,6 @@
 /*
- * seed_run_test.c - a world that has formed: who comes later waits and is let in,
- * whatever a member sends and however short memory is.
+ * seed_run_test.c - a world that has formed: later joiners wait and are admitted, whatever a member
+ * sends and however short memory is.
  */
 #include <string.h>
 
@@ -11,9 +11,9 @@
 
 #define SECOND UINT64_C(1000000000)
 
-/* ---- joining later ------------------------------------------------------------------- */
+/* ---- later joiners ------------------------------------------------------------------- */
 
-/* A world of two has formed, and one waits. */
+/* A world of two has formed, and one joiner waits. */
 static rig_joiner *init_with_waiter(rig *r, rig_joiner **a, rig_joiner **b)
 {
     rig_joiner *c;
@@ -87,7 +87,7 @@ static void test_a_start_waits_for_every_member(void **state)
     assert_int_equal(nx_join_state_started(b->state), 2);
     rig_fini(&r);
 
-    /* But not for one that has died. */
+    /* But not for a joiner that has failed. */
     c = init_with_waiter(&r, &a, &b);
     rig_let_in(a);
     rig_kill(&r, b);
@@ -110,7 +110,7 @@ static void test_a_waiter_that_goes_is_taken_back(void **state)
     assert_int_equal(rig_waits(b), 0);
     assert_non_null(strstr(r.last_text[NX_SEED_LOST], "while it waited"));
 
-    /* More than are announced one by one. */
+    /* More joiners than are announced one by one. */
     for (int i = 0; i < 100; i++) {
         (void)rig_join_as(&r, NX_RANK_ANY, 2 * SECOND);
     }
@@ -181,7 +181,7 @@ static rig_joiner *join_hinted(rig *r, uint32_t rank)
     return rig_join(r, &rules);
 }
 
-/* A launcher numbers what it starts, whatever world that comes to. */
+/* A launcher numbers its processes, whatever world they reach. */
 static void test_a_launchers_number_is_a_rank_only_while_the_world_forms(void **state)
 {
     rig r;
@@ -203,7 +203,7 @@ static void test_a_launchers_number_is_a_rank_only_while_the_world_forms(void **
     c = join_hinted(&r, 0);
     rig_later(&r);
     assert_int_equal(rig_phase(c), NX_JOIN_WAITING);
-    rig_cut(&r, c, true); /* it comes back with the same number */
+    rig_cut(&r, c, true); /* it returns with the same number */
     rig_run_until(&r, r.now + 5 * SECOND);
     assert_int_equal(r.events[NX_SEED_BACK], 1);
     assert_int_equal(rig_waits(a), 1);
@@ -255,7 +255,7 @@ static void test_a_joiner_that_is_not_admitted_gives_up(void **state)
     rig_fini(&r);
 }
 
-/* Full but not formed: who comes waits, and takes the place of one that is lost. */
+/* Full but not formed: a joiner waits, and takes the place of a lost member. */
 static void test_a_waiter_takes_a_place_that_becomes_free(void **state)
 {
     uint8_t hello[NX_HELLO_MAX];
@@ -281,8 +281,8 @@ static void test_a_waiter_takes_a_place_that_becomes_free(void **state)
     rig_fini(&r);
 }
 
-/* Where a launcher has started the ranks: who comes by the join string, however early, takes
- * none of their places, also when one of them has to come twice. */
+/* A launcher has started the ranks.  A process with only the join string takes none of their
+ * places, however early it is, even if one of them has to reconnect. */
 static void test_places_of_ranks_that_were_started_are_kept(void **state)
 {
     nx_join_rules rules;
@@ -296,7 +296,7 @@ static void test_places_of_ranks_that_were_started_are_kept(void **state)
     rig_seed(&r);
     early = rig_join_as(&r, NX_RANK_ANY, 0);
     rules = rig_rules(&r, NX_RANK_ANY, 0);
-    rules.hello.world_size = 3; /* to begin with, which it does not */
+    rules.hello.world_size = 3; /* to form, which it does not */
     wide = rig_join(&r, &rules);
     rig_later(&r);
     assert_int_equal(r.events[NX_SEED_WAITING], 2);
@@ -355,7 +355,7 @@ static void test_waiting_joiners_form_the_next_world_or_are_notified_of_the_end(
     }
 }
 
-/* ---- forming with fewer -------------------------------------------------------------- */
+/* ---- forming with fewer ranks -------------------------------------------------------- */
 
 static void rules_min(rig *r, uint32_t min)
 {
@@ -380,7 +380,7 @@ static void test_enough_form_the_world_when_the_time_has_passed(void **state)
     assert_int_equal(rig_phase(a), NX_JOIN_FORMED);
     rig_assert_same(a, b);
     assert_int_equal(rig_view(a)->size, 2);
-    assert_int_equal(rig_view(a)->members[0].id, b->member); /* ranks close up */
+    assert_int_equal(rig_view(a)->members[0].id, b->member); /* ranks move down */
     assert_non_null(strstr(r.last_text[NX_SEED_FORMED], "formed with 2 of 4 ranks"));
     c = rig_join_as(&r, NX_RANK_ANY, 0);
     rig_later(&r);
@@ -420,8 +420,8 @@ static void test_a_joiner_that_does_not_confirm_is_dropped(void **state)
     rig_fini(&r);
 }
 
-/* A joiner reconnects while the view is being sent to another: that one is not told it again, and
- * may say once that it has it. */
+/* A joiner reconnects while the view is being sent to another joiner: that one does not get it
+ * twice, and may confirm it once. */
 static void test_who_is_shown_a_view_is_shown_it_once(void **state)
 {
     uint8_t hello[NX_HELLO_MAX], frame[NX_HELLO_MAX];
@@ -477,7 +477,7 @@ static nx_farewell ask_about(rig *r, rig_joiner *j, uint64_t member)
     return j->went;
 }
 
-/* The same, of one whose process is known to have ended. */
+/* The same, for a member whose process is known to have ended. */
 static nx_farewell ask_about_ended(rig *r, rig_joiner *j, uint64_t member)
 {
     assert_true(nx_join_state_missed(j->state, member, true));
@@ -499,12 +499,12 @@ static void test_the_seed_knows_which_members_said_goodbye(void **state)
     rig_run(&r);
     assert_int_equal(ask_about(&r, a, d->member), NX_FAREWELL_HERE); /* not yet */
     assert_int_equal(ask_about_ended(&r, a, d->member), NX_FAREWELL_NONE);
-    assert_int_equal(rig_phase(d), NX_JOIN_FORMED); /* which does no harm to it */
+    assert_int_equal(rig_phase(d), NX_JOIN_FORMED); /* without harm to it */
     nx_join_state_leave(d->state);
     rig_run(&r);
     assert_int_equal(ask_about(&r, a, d->member), NX_FAREWELL_SAID);
     assert_int_equal(ask_about_ended(&r, a, d->member), NX_FAREWELL_SAID);
-    rig_cut(&r, c, true); /* which may come back, and say it where the seed does not hear it */
+    rig_cut(&r, c, true); /* it may return, and say so where the seed does not receive it */
     rig_run(&r);
     assert_int_equal(ask_about(&r, a, c->member), NX_FAREWELL_UNKNOWN);
     rig_kill(&r, b);
@@ -534,7 +534,7 @@ static void test_goodbyes_are_known_after_a_change(void **state)
     rig_fini(&r);
 }
 
-/* What was said to the seed before is not on its disk. */
+/* Departures reported to the earlier seed are not on its disk. */
 static void test_a_seed_that_is_back_does_not_say_what_it_has_forgotten(void **state)
 {
     rig r;
@@ -550,7 +550,7 @@ static void test_a_seed_that_is_back_does_not_say_what_it_has_forgotten(void **s
     rig_run(&r);
     rig_seed_dies(&r);
     rig_run(&r);
-    assert_false(nx_join_state_missed(a->state, b->member, true)); /* nobody is there to ask */
+    assert_false(nx_join_state_missed(a->state, b->member, true)); /* no member is there to ask */
     rig_seed_again(&r);
     rig_run_until(&r, r.now + UINT64_C(20000000000));
     assert_int_equal(ask_about(&r, a, b->member), NX_FAREWELL_UNKNOWN);
@@ -579,7 +579,7 @@ static void test_who_waits_does_not_ask_how_others_went(void **state)
     rig_fini(&r);
 }
 
-/* Two join, of whom one does not answer: when a member hurries the others begin without it. */
+/* Two join, and one of them does not answer: when a member hurries, the others start without it. */
 static void test_a_silent_joiner_is_not_waited_for_after_hurry(void **state)
 {
     uint8_t hello[NX_HELLO_MAX], frame[16];
@@ -611,13 +611,13 @@ static void test_a_silent_joiner_is_not_waited_for_after_hurry(void **state)
     assert_true(rig_is_closed(c[1]) && !rig_is_closed(c[0]));
     assert_int_equal(nx_join_state_started(a->state), 2);
     assert_int_equal(nx_join_state_started(b->state), 2);
-    nx_join_state_urge(b->state); /* too late, which is no harm */
+    nx_join_state_urge(b->state); /* too late, and harmless */
     rig_run(&r);
     assert_false(rig_is_closed(c[0]));
     rig_fini(&r);
 }
 
-/* A number that is not on disk might be given out twice. */
+/* A number that is not on disk might be assigned twice. */
 static void test_no_joiner_is_admitted_while_the_seed_cannot_save(void **state)
 {
     rig r;
@@ -649,12 +649,12 @@ static void test_no_joiner_is_admitted_while_the_seed_cannot_save(void **state)
     rig_fini(&r);
 }
 
-/* ---- bad members --------------------------------------------------------------------- */
+/* ---- malicious members --------------------------------------------------------------- */
 
 enum { FRAMES = 3, FRAME_MAX = 2048 };
 
-/* What a member of a world of two can say: it advances by one epoch and by more, and a piece of its
- * view. */
+/* The frames of a member of a world of two: it advances by one epoch and by more, and sends a piece
+ * of its view. */
 static void member_frames(uint8_t frames[FRAMES][FRAME_MAX], size_t len[FRAMES])
 {
     const nx_member m = {.id = 3};
@@ -685,8 +685,8 @@ static void member_frames(uint8_t frames[FRAMES][FRAME_MAX], size_t len[FRAMES])
     rig_fini(&r);
 }
 
-/* One of two members sends |frame|; the other can still see who waits, unless the
- * world has gone on by that frame. */
+/* One of two members sends |frame|; the other can still see the waiting joiners, unless the world
+ * has advanced by that frame. */
 static void send_bad(const uint8_t *frame, size_t len)
 {
     rig r;
@@ -703,8 +703,8 @@ static void send_bad(const uint8_t *frame, size_t len)
     rig_fini(&r);
 }
 
-/* Every frame that a member sends, with every bit changed or cut: it is taken, or
- * its sender let go; the others notice nothing. */
+/* Every frame of a member, with every bit changed or cut: it is accepted, or its sender removed;
+ * the others are unaffected. */
 static void test_bad_frames_of_a_member_disturb_no_other(void **state)
 {
     uint8_t frames[FRAMES][FRAME_MAX];
@@ -754,7 +754,7 @@ static void test_an_empty_world_is_not_installed(void **state)
     rig_fini(&r);
 }
 
-/* Memory may be short at any moment of a change; all come through in the end. */
+/* Memory may be short at any moment of a change; all members complete it in the end. */
 static void test_lack_of_memory_delays_a_change_and_no_more(void **state)
 {
     int failed = 0;

@@ -1,4 +1,4 @@
-/* seed_state_test.c - the seed outlives every client, and says why it sent one away. */
+/* seed_state_test.c - the seed survives every client, and logs why it has rejected one. */
 #include "cluster/seed/seed_state.h"
 
 #include <stdio.h>
@@ -36,7 +36,7 @@ static void assert_refused(const rig_conn *c, nx_refusal expected, const char *w
     }
 }
 
-/* An honest joiner still gets in, alone in its world. */
+/* An honest joiner is still admitted, alone in its world. */
 static void assert_still_serves(rig *r)
 {
     const rig_joiner *j = rig_join_as(r, 0, 0);
@@ -97,13 +97,13 @@ static void test_a_wrong_token_is_turned_away_unread(void **state)
     wrong = r.rules.token;
     wrong.bytes[31] ^= 1;
     len = rig_hello(c, &wrong, 0, hello);
-    memset(hello + 40, 0xff, len - 40); /* what is behind the proof is rubbish too */
+    memset(hello + 40, 0xff, len - 40); /* the bytes after the proof are garbage too */
     rig_send(c, hello, len);
     rig_run(&r);
     assert_refused(c, NX_REFUSAL_TOKEN, "token");
 
     c = rig_connect(&r);
-    len = rig_hello(c, &wrong, 77, hello); /* an impossible rank is not looked at */
+    len = rig_hello(c, &wrong, 77, hello); /* an impossible rank is not examined */
     rig_send(c, hello, len);
     rig_run(&r);
     assert_refused(c, NX_REFUSAL_TOKEN, "token");
@@ -190,7 +190,7 @@ static void test_frames_that_no_member_sends_end_it(void **state)
                   {"\7\0", 2, "malformed"},
                   {"\7\0\0\0\0\0\0\0\1\0", 10, "malformed"},
                   {"\11\5abc", 5, "malformed"},
-                  /* a piece that was sent already, one behind the end, one too early */
+                  /* a piece that was sent already, one after the end, one too early */
                   {"\6\0\0\0\0\0\0\0\1\0\0\0\0", 13, "out of order"},
                   {"\6\0\0\0\0\0\0\0\1\377\0\0\0", 13, "out of order"}};
 
@@ -221,7 +221,7 @@ static void test_a_view_is_confirmed_once_and_when_it_is_whole(void **state)
     a = rig_connect(&r);
     b = rig_connect(&r);
     send_hello(&r, a, 0);
-    rig_send(a, have, 9); /* nothing is offered yet: of no meaning */
+    rig_send(a, have, 9); /* no view is offered yet: ignored */
     send_hello(&r, b, 1);
     assert_false(nx_seed_state_formed(r.seed));
     rig_send(a, have, 9);
@@ -321,7 +321,7 @@ static void test_a_world_that_has_ended_admits_no_process(void **state)
     (void)state;
     rig_init(&r, 1, 0, 1);
     c = rig_connect(&r);
-    send_hello(&r, c, NX_RANK_ANY); /* it does not confirm the view yet: full, not formed */
+    send_hello(&r, c, NX_RANK_ANY); /* it has not confirmed the view yet: full, not formed */
     late = rig_connect(&r);
     send_hello(&r, late, 0);
     assert_refused(late, NX_REFUSAL_FULL, "all 1 places");
@@ -390,7 +390,7 @@ static void test_lack_of_memory_turns_one_away_and_no_more(void **state)
         nx_seed_state_frame(r.seed, c->client, hello, len, r.now);
         nx_alloc_fail_after(-1);
         if (!rig_is_closed(c)) {
-            /* In, and the view comes late or at once. */
+            /* Admitted; the view arrives late or at once. */
             rig_run_until(&r, r.now + SECOND);
             assert_non_null(rig_find(c, NX_JOIN_WELCOME));
             assert_non_null(rig_find(c, NX_JOIN_VIEW));
