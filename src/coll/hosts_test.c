@@ -7,7 +7,7 @@
 
 enum { MOST = 40 };
 
-/* All that the map says of |labels|, found out the slow way. */
+/* Checks the map of |labels| against a naive computation. */
 static void check(const uint32_t *labels, uint32_t ranks)
 {
     nx_hosts *h = NULL;

@@ -1,5 +1,5 @@
-/* select_test.c - every call gets an algorithm, rules go first, and the table is
- * near the best that the model knows. */
+/* select_test.c - every call gets an algorithm, rules take precedence, and the table is near the
+ * optimum of the model. */
 #include "coll/select.h"
 
 #include <string.h>

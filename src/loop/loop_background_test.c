@@ -1,4 +1,4 @@
-/* loop_background_test.c - the thread that drives when nobody waits. */
+/* loop_background_test.c - the thread that drives when no thread waits. */
 #include <signal.h>
 
 #include "loop/loop_testing.h"
@@ -174,7 +174,7 @@ static void test_the_background_thread_takes_no_signal(void **state)
     assert_int_equal(nx_loop_background_start(loop), NEXAR_OK);
     assert_int_equal(pthread_sigmask(SIG_SETMASK, NULL, &after), 0);
     assert_int_equal(sigismember(&after, SIGUSR1), sigismember(&before, SIGUSR1));
-    /* Unblocked there, its default action would end this process. */
+    /* If the signal were unblocked there, its default action would end this process. */
     assert_int_equal(pthread_kill(loop->background.thread, SIGUSR1), 0);
     nx_loop_background_stop(loop);
     nx_loop_destroy(loop);
@@ -203,7 +203,7 @@ static void begin_stream(nx_loop **loop, work *w, bool patient)
     w->task.patient = patient;
     assert_int_equal(nx_loop_create(loop, &by_hand.clock), NEXAR_OK);
     assert_int_equal(nx_loop_background_start(*loop), NEXAR_OK);
-    nx_loop_lock(*loop); /* kept all the time, so that the thread does nothing */
+    nx_loop_lock(*loop); /* held all the time, so that the thread does nothing */
 }
 
 static void end_stream(nx_loop *loop)
@@ -263,7 +263,7 @@ static void test_what_is_held_back_goes_with_the_next_wait_or_kick(void **state)
             (void)nx_loop_wait(loop, &never, nx_loop_now(loop));
         }
         assert_int_equal(w.runs, 9);
-        /* The next window need not begin anew. */
+        /* The next window resumes the stream. */
         send_many(loop, &w, 20, 100, 10);
         assert_int_equal(w.runs, 9);
         nx_loop_kick(loop);
@@ -278,7 +278,7 @@ static void test_messages_that_are_no_stream_go_at_once(void **state)
 
     (void)state;
     begin_stream(&loop, &w, true);
-    send_many(loop, &w, 100, 100, 20000); /* far apart */
+    send_many(loop, &w, 100, 100, 20000); /* distant in time */
     assert_int_equal(w.runs, 100);
     for (int i = 0; i < 100; i++) { /* each waited for */
         send_many(loop, &w, 1, 100, 10);
@@ -288,7 +288,7 @@ static void test_messages_that_are_no_stream_go_at_once(void **state)
     send_many(loop, &w, 100, 0, 10); /* such as must not wait */
     assert_int_equal(w.runs, 300);
     end_stream(loop);
-    begin_stream(&loop, &w, false); /* nothing is gained */
+    begin_stream(&loop, &w, false); /* delaying gains nothing */
     send_many(loop, &w, 100, 100, 10);
     assert_int_equal(w.runs, 100);
     end_stream(loop);

@@ -1,4 +1,4 @@
-/* loop_polls_test.c - who may look at memory by itself, and how often. */
+/* loop_polls_test.c - which thread may poll memory itself, and how often. */
 #include <sys/eventfd.h>
 
 #include "loop/loop_testing.h"
@@ -28,7 +28,7 @@ typedef struct fixture {
     nx_fd source;
 } fixture;
 
-/* The kernel has had nothing to say, and was asked just now. */
+/* The kernel has reported nothing, and was asked just now. */
 static void make_quiet(fixture *f)
 {
     do {
@@ -58,7 +58,7 @@ static void end(fixture *f)
     nx_loop_destroy(f->loop);
 }
 
-/* Uses up |looks|; how many they were. */
+/* Uses up |looks|; returns their number. */
 static unsigned use(nx_loop *loop, unsigned looks)
 {
     unsigned n = 1;
@@ -107,7 +107,7 @@ static void test_what_is_due_comes_first(void **state)
     end(&f);
 }
 
-/* However often somebody looks, the kernel is asked again in time: then it must wait. */
+/* However often a thread polls, the kernel is asked again in time: then the thread must wait. */
 static void test_the_kernel_has_its_turn(void **state)
 {
     fixture f;

@@ -48,7 +48,7 @@ typedef struct bell {
     nx_timer timer;
     nx_loop *loop;
     int *order; /* how many expired before it */
-    int turn;   /* what |order| was; -1: not yet */
+    int turn;   /* the iteration at |order|; -1: not yet */
     uint64_t again_ns;
     nx_event *event;
 } bell;
@@ -303,7 +303,7 @@ typedef struct tap {
     int calls, spins;
     uint32_t events;
     struct tap *drop; /* removed when this one is ready */
-    bool keep;        /* leaves the byte where it is */
+    bool keep;        /* leaves the byte unread */
     nx_event *event;
 } tap;
 
@@ -475,8 +475,8 @@ static void on_source_ready(nx_fd *self, uint32_t events)
     (void)events;
 }
 
-/* The kernel has said nothing for long, and is asked rarely: but it is, in waits that memory
- * ends at once, and by calls that only send. */
+/* The kernel has reported nothing for long, and is asked rarely: but it is asked, in waits that
+ * memory ends immediately, and by calls that only send. */
 static void test_memory_that_is_busy_does_not_hide_descriptors(void **state)
 {
     (void)state;
@@ -538,7 +538,7 @@ static void test_a_short_sleep_makes_the_next_wait_poll_longer(void **state)
     end(&f);
 }
 
-/* Sleeps until the time is over: a wait that polls reads the clock and sees it stand. */
+/* Sleeps until the deadline: a wait that polls reads the clock and sees it stand still. */
 static void test_without_polling_a_wait_asks_no_source(void **state)
 {
     nx_event event = {0};
@@ -553,7 +553,7 @@ static void test_without_polling_a_wait_asks_no_source(void **state)
     t.fd.on_spin = on_tap_spin;
     assert_int_equal(nx_loop_fd_add(f.loop, &t.fd, EPOLLIN), NEXAR_OK);
     assert_false(nx_loop_wait(f.loop, &event, nx_loop_now(f.loop) + 5 * MS));
-    assert_true(t.spins <= 1); /* the last turn, at the deadline */
+    assert_true(t.spins <= 1); /* the last iteration, at the deadline */
     close_tap(&f, &t, other);
     end(&f);
 }
@@ -597,7 +597,7 @@ static bool take_a_while(void *ctx)
     return count_call(ctx);
 }
 
-/* One that takes 1 ms is not called again for 100 ms. */
+/* A callback that takes 1 ms is not called again for 100 ms. */
 static void test_migrations_take_a_hundredth_of_the_time(void **state)
 {
     unsigned calls = 0;

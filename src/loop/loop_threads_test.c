@@ -1,5 +1,5 @@
 /*
- * loop_threads_test.c - many threads in one loop: nobody is forgotten.
+ * loop_threads_test.c - many threads in one loop: no thread is forgotten.
  *
  * Every wait has a deadline that only a lost wake-up can reach; most of the tests
  * run once sleeping and once spinning.
@@ -94,7 +94,7 @@ static void wait_until_there(nx_loop *loop, size_t waiters)
     }
 }
 
-/* The driver leaves and does not come back; what the next one waits for needs one. */
+/* The driver leaves and does not return; the next waiter's event needs a driver. */
 static void test_a_waiting_thread_follows_a_driver_that_leaves(void **state)
 {
     nx_loop *loop = make(0);
@@ -125,8 +125,8 @@ static void test_a_waiting_thread_follows_a_driver_that_leaves(void **state)
 
 /* ---- random waits, timers and deadlines ---------------------------------------- */
 
-/* Waits in every way there is: for a timer of its own, for a deadline, for work
- * that it defers; and computes, so that the driver changes all the time. */
+/* Waits in every possible form: for its own timer, for a deadline, for work that it defers; and
+ * computes, so that the driver changes all the time. */
 typedef struct worker {
     nx_loop *loop;
     uint64_t seed;
@@ -149,7 +149,7 @@ static void wait_for_task(worker *w, bool let_go)
 
     w->chore.event = &event;
     nx_loop_defer(w->loop, &w->chore.task);
-    if (let_go) { /* somebody else runs it then */
+    if (let_go) { /* another thread runs it then */
         nx_loop_unlock(w->loop);
         nx_loop_lock(w->loop);
     }
@@ -224,8 +224,8 @@ static void test_every_wait_ends_whichever_thread_drives(void **state)
 
 /* ---- descriptors under change --------------------------------------------------- */
 
-/* Opens a pipe, fills it, removes it perhaps while the driver's answer from the
- * kernel names it, or waits for it: on its stack, which the next turn reuses. */
+/* Opens a pipe and fills it. Then removes it, perhaps while the driver's answer from the kernel
+ * names it, or waits for it: on its stack, which the next iteration reuses. */
 static void *run_taps(void *arg)
 {
     worker *w = arg;
@@ -271,7 +271,7 @@ static void test_descriptors_come_and_go_while_others_drive(void **state)
 
 /* ---- the lock ---------------------------------------------------------------------- */
 
-/* One thread spins in a wait for as long as it takes; the others must get in. */
+/* One thread spins in a long wait; the other threads must still get the lock. */
 static void *run_locks(void *arg)
 {
     runner *r = arg;
@@ -302,7 +302,7 @@ static void test_a_spinning_thread_lets_others_in(void **state)
     nx_loop_destroy(loop);
 }
 
-/* Work for another thread, asked for over and over by one that tests whether it is done. */
+/* Work for another thread, requested repeatedly by a thread that tests whether it is done. */
 typedef struct errand {
     nx_loop *loop;
     sem_t begin;

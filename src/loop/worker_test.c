@@ -61,7 +61,7 @@ static void test_all_run(void **state)
     nx_loop_destroy(loop);
 }
 
-/* A job that holds the only thread until it is let go. */
+/* A job that occupies the only thread until it is released. */
 typedef struct gate {
     nx_job job;
     pthread_mutex_t lock;
@@ -116,7 +116,7 @@ static void test_cancel_and_end(void **state)
     (void)pthread_mutex_destroy(&first.lock);
 }
 
-/* From here on threads can be started, or cannot: no address space is that large. */
+/* From here on threads can be started, or not: no address space is large enough. */
 static void set_threads(bool can)
 {
     static size_t usual;
@@ -158,7 +158,7 @@ static void test_what_others_wait_for_is_refused_where_no_thread_is_free(void **
     (void)pthread_mutex_unlock(&first.lock);
     assert_true(nx_loop_wait(loop, &first.done, UINT64_MAX));
     assert_true(nx_loop_wait(loop, &any.done, UINT64_MAX));
-    assert_int_equal(nx_worker_submit_free(w, &later.job), NEXAR_OK); /* it is free */
+    assert_int_equal(nx_worker_submit_free(w, &later.job), NEXAR_OK); /* the thread is free */
     assert_true(nx_loop_wait(loop, &later.done, UINT64_MAX));
     set_threads(true);
     nx_loop_unlock(loop);

@@ -1,4 +1,4 @@
-/* msg_fail_test.c - dead peers, broken links, no memory: every request ends. */
+/* msg_fail_test.c - failed peers, broken links, no memory: every request ends. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -27,7 +27,7 @@ static void on_peer_down(nxt_net *net, uint32_t node, uint32_t peer, nexar_err e
     down_err = err;
 }
 
-static bool holds; /* what needs a peer whose link has ended waits for the test's word */
+static bool holds; /* requests of a peer whose link has ended wait for the test's decision */
 
 static nxt_net *make(uint32_t nodes, uint64_t seed, size_t pool)
 {
@@ -114,7 +114,7 @@ static void test_a_failure_ends_only_what_needs_the_failed_rank(void **state)
         }
         nxt_net_kill(w->net, 2);
         nxt_net_run(w->net);
-        /* Without a link nobody notices: the cluster's heartbeat says so. */
+        /* Without a link nothing notices: the cluster's failure detector reports it. */
         nx_msg_fail_peer(nxt_net_msg(w->net, 0), 2, NEXAR_EPEER, "no heartbeat");
         nx_msg_fail_peer(nxt_net_msg(w->net, 1), 2, NEXAR_EPEER, "no heartbeat");
         assert_true((downs >= 2) && (down_err == NEXAR_EPEER));
@@ -135,7 +135,7 @@ static void test_a_failure_ends_only_what_needs_the_failed_rank(void **state)
             }
         }
         assert_true(w->probes[0].done && (w->probes[0].err == NEXAR_EPEER));
-        assert_false(w->probes[2].done); /* from anybody: it waits on */
+        assert_false(w->probes[2].done); /* from any source: it continues to wait */
         end_world(w);
     }
 }
@@ -163,7 +163,7 @@ static void test_a_cut_link_ends_the_requests_of_both_ends(void **state)
     }
 }
 
-/* What begins now at nodes 0 and 1 between them: a message, its receive, and a probe. */
+/* Requests that begin now between nodes 0 and 1: a message, its receive, and a probe. */
 static void need_each_other(world *w, nx_req later[6])
 {
     static uint8_t in[2][8];
@@ -214,7 +214,7 @@ static void test_what_needs_a_peer_that_is_held_waits_for_the_verdict(void **sta
     holds = false;
 }
 
-/* Those that are held when the engine ends end with it. */
+/* Held requests end with the engine. */
 static void test_what_waits_for_a_verdict_ends_with_the_engine(void **state)
 {
     (void)state;
@@ -249,7 +249,7 @@ static void test_complete_messages_of_a_dead_peer_can_be_received(void **state)
     memset(out, 7, sizeof(out));
     nxt_send(net, &s[0], (nxt_way){0, 1}, user, 1, "short", 5);
     nxt_send(net, &s[1], (nxt_way){0, 1}, user, 1, out, EAGER);
-    nxt_send(net, &s[2], (nxt_way){0, 1}, user, 1, in, BIG); /* not whole without a CLEAR */
+    nxt_send(net, &s[2], (nxt_way){0, 1}, user, 1, in, BIG); /* incomplete without a CLEAR */
     nxt_send(net, &s[3], (nxt_way){0, 1}, user, 1, "last", 4);
     nxt_net_run(net);
     nxt_net_kill(net, 0);
@@ -355,7 +355,7 @@ static void one_of_each(nxt_net *net, pairs *p)
     static uint8_t out[20000];
     static nx_bytes pieces[PAIRS][12];
 
-    for (int i = 0; i < PAIRS; i++) { /* half of the receives come late */
+    for (int i = 0; i < PAIRS; i++) { /* half of the receives are posted late */
         if (i % 2) {
             nxt_recv(net, &p->recvs[i], (nxt_way){1, (i % 3) ? 0 : NX_ANY_PEER}, user, (uint64_t)i,
                      p->in[i], sizeof(p->in[i]));
@@ -380,8 +380,8 @@ static void one_of_each(nxt_net *net, pairs *p)
     }
 }
 
-/* One allocation fails: its request, or the link and all that needs it, and nothing
- * waits that could not. */
+/* One allocation fails: its request fails, or the link and everything that needs it, and no request
+ * waits without need. */
 static void check_pairs(const pairs *p)
 {
     for (int i = 0; i < PAIRS; i++) {

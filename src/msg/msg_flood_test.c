@@ -1,6 +1,6 @@
 /*
- * msg_flood_test.c - floods: more than fits, received in the most awkward order by
- * a program that waits for one message before it asks for the next.
+ * msg_flood_test.c - floods: more than fits, received in the most awkward order by a program that
+ * waits for one message before it posts the next receive.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -24,7 +24,7 @@ static void wait(nxt_net *net, const nx_req *r)
     assert_int_equal(r->err, NEXAR_OK);
 }
 
-/* Receives as a program would that can do nothing else before. */
+/* Receives like a program that does nothing else before. */
 static void receive(nxt_net *net, nxt_way way, nx_context c, uint64_t tag, void *data, size_t room,
                     nx_req *r)
 {
@@ -189,7 +189,7 @@ static void end_swarm(swarm *s, size_t pool)
     test_free(s);
 }
 
-/* Marks the message that |r| got: the oldest of its sender and tag. */
+/* Marks the message that |r| received: the oldest of its sender and tag. */
 static void take(swarm *s, const nx_req *r, const uint8_t *data, uint64_t tags)
 {
     size_t i = (size_t)r->tag;
@@ -203,8 +203,8 @@ static void take(swarm *s, const nx_req *r, const uint8_t *data, uint64_t tags)
     s->taken[r->peer][i] = true;
 }
 
-/* Two receives, of which some are cancelled while their messages are on the way;
- * one is left, or comes then. */
+/* Two receives, of which some are cancelled while their messages are in flight; one is left, or is
+ * posted then. */
 static void receive_twice(swarm *s, nxt_way way, uint64_t tag, nx_random_seeded *random, nx_req *r,
                           uint8_t data[600])
 {
@@ -249,8 +249,8 @@ static void test_tags_in_reverse_from_any_source_are_found_in_every_queue(void *
     }
 }
 
-/* Receives which are cancelled while their messages are on the way are in the game:
- * what is put back must not have been overtaken. */
+/* Some receives are cancelled while their messages are in flight: a message that is put back must
+ * not have been overtaken. */
 static void test_few_tags_in_random_order_keep_the_order_of_each_sender(void **state)
 {
     (void)state;
@@ -296,8 +296,8 @@ static void receive_all(swarm *s)
     }
 }
 
-/* Receives for what is sent later wait before those that could be had: they must
- * not stand in their way, however many. */
+/* Receives for later messages are posted before receives that could match now: however many, they
+ * must not delay those. */
 static void test_receives_for_later_do_not_hide_what_is_there(void **state)
 {
     enum { LATER = 1000 };
@@ -379,7 +379,7 @@ static void test_probes_find_what_is_held_back(void **state)
     }
 }
 
-/* Two nodes; |n| messages from 0 to 1 with tags from 0 lie there or are held back. */
+/* Two nodes; |n| messages from 0 to 1 with tags from 0 have arrived or are held back. */
 static nxt_net *make_stalled(uint64_t seed, nx_req *sends, size_t n)
 {
     nxt_net *net =
@@ -401,7 +401,7 @@ typedef struct stream {
     uint8_t data[8];
 } stream;
 
-/* Receives first, then, after a while, what they wait for. */
+/* Receives first, then, after a while, their messages. */
 static void take_turn(nxt_net *net, stream *s, uint64_t turn, nx_random_seeded *random)
 {
     uint64_t tag = 100 + EACH_TURN * turn;
@@ -420,8 +420,8 @@ static void take_turn(nxt_net *net, stream *s, uint64_t turn, nx_random_seeded *
     }
 }
 
-/* The window stays full of what nobody wants; the queue behind it comes and goes,
- * as do receives for what is not there yet. */
+/* The window stays full of messages without receives; the queue behind it fills and empties, as do
+ * receives for messages that have not arrived. */
 static void test_a_queue_that_fills_again_is_asked_again(void **state)
 {
     static stream s;
@@ -447,8 +447,8 @@ static void test_a_queue_that_fills_again_is_asked_again(void **state)
     }
 }
 
-/* Credit comes back while a message is fetched that will be put back: those behind it,
- * of the same name, must wait for it. */
+/* Credit returns while a message is fetched that will be put back: later messages of the same name
+ * must wait for it. */
 static void test_nothing_overtakes_what_may_be_put_back(void **state)
 {
     enum { FILL = 8, BEHIND = 30 };

@@ -1,5 +1,4 @@
-/* msg_life_test.c - callbacks, control frames, closing; what an engine costs in the
- * long run. */
+/* msg_life_test.c - callbacks, control frames, closing; the long-term cost of an engine. */
 #include "msg/msg.h"
 
 #include <malloc.h>
@@ -50,7 +49,7 @@ static void on_chain(nx_req *req)
         } else {
             nx_msg_send(nxt_net_msg(c->net, 0), &next->req, 0, user, 1, &bytes, 1);
         }
-        next->inside = false; /* its on_done has not come from inside ours */
+        next->inside = false; /* its on_done was not called from inside this one */
     } else {
         *(int *)nxt_net_ctx(c->net) = 1;
     }
@@ -145,7 +144,7 @@ static void test_closing_waits_for_what_has_begun(void **state)
         assert_true(r.done && (r.err == NEXAR_OK));
         assert_memory_equal(in, out, BIG);
         assert_null(nx_msg_link(nxt_net_msg(net, 0), 1));
-        /* What was sent before the link closed can be received after. */
+        /* Data sent before the link closed can be received afterwards. */
         nxt_recv(net, &r, (nxt_way){1, 0}, user, 2, in, BIG);
         assert_true(r.done && (r.err == NEXAR_OK) && (memcmp(in, "short", 5) == 0));
         nxt_recv(net, &r, (nxt_way){1, 0}, user, 2, in, BIG);
@@ -247,7 +246,7 @@ static void test_messages_of_a_forgotten_communicator_hold_no_credit(void **stat
             nxt_send(net, &own[i], (nxt_way){1, 1}, gone, i, out, lengths[i]);
         }
         nxt_send(net, &kept, (nxt_way){0, 1}, user, 1, out, BIG);
-        for (uint64_t i = 0; i < 3 * seed; i++) { /* more and more of it has come */
+        for (uint64_t i = 0; i < 3 * seed; i++) { /* more and more of it has arrived */
             (void)nxt_net_step(net);
         }
         nx_msg_forget(nxt_net_msg(net, 1), gone.comm);
@@ -293,7 +292,7 @@ static void test_messages_that_come_too_late_hold_no_credit(void **state)
 
         assert_non_null(net);
         is_closed = false;
-        for (uint64_t i = 0; i < 300; i++) { /* far more than there is credit for */
+        for (uint64_t i = 0; i < 300; i++) { /* far more than the credit */
             nx_req s, r;
 
             if (i == 3) {
@@ -302,7 +301,7 @@ static void test_messages_that_come_too_late_hold_no_credit(void **state)
             }
             nxt_send(net, &s, (nxt_way){0, 1}, gone, i, out, lengths[(seed + i) % 6]);
             nxt_net_run(net);
-            if (i < 3) { /* before it is closed they are held */
+            if (i < 3) { /* before the close they are held */
                 nxt_recv(net, &r, (nxt_way){1, 0}, gone, i, in, BIG);
                 nxt_net_run(net);
                 assert_true(r.done && (r.err == NEXAR_OK));
@@ -333,7 +332,7 @@ static void test_calls_belong_to_no_communicator_that_is_forgotten(void **state)
 
 /* ---- the long run -------------------------------------------------------------------- */
 
-/* Tags that never come again, unexpected and expected, cancels: nothing stays. */
+/* Tags that are never reused, unexpected and expected, cancels: nothing stays. */
 static void one_round(nxt_net *net, uint64_t i)
 {
     static uint8_t out[BIG], in[BIG];

@@ -1,6 +1,6 @@
 /*
- * msg_proto_test.c - a peer that breaks the protocol loses its link, with a reason,
- * and harms nobody else; and bytes that come in any order that is allowed are fine.
+ * msg_proto_test.c - a peer that breaks the protocol loses its link, with a reason, and harms no
+ * other peer; and bytes in any permitted order are accepted.
  */
 #include <stdio.h>
 #include <string.h>
@@ -176,7 +176,7 @@ static void test_the_first_frame_must_be_hello(void **state)
     (void)state;
     assert_non_null(net);
     downs = 0;
-    send(net, &s, 1, 0, 1, "", 0); /* makes the link; nothing has come back */
+    send(net, &s, 1, 0, 1, "", 0); /* makes the link; nothing has returned */
     nxt_net_inject_frame(net, 1, 0, NX_LANE_CONTROL, frame, nx_frame_encode(&credit, frame));
     expect_end(net, "not HELLO");
 }
@@ -231,7 +231,7 @@ static void test_unrequested_bytes_end_the_link(void **state)
     data(net, 1, 0, 1024);
     data(net, 1, 1024, 1);
     nx_msg_stats_get(nxt_net_msg(net, 1), &stats);
-    assert_int_equal(stats.unexpected, 1); /* broken, but a receive shall hear of it */
+    assert_int_equal(stats.unexpected, 1); /* broken, but a receive shall report it */
     expect_end(net, "not requested");
     net = make();
     say(net, &f);

@@ -1,11 +1,10 @@
 /*
  * msg_random_test.c - random programs of two to five peers, over many seeds.
  *
- * Every message says in its bytes which one it is.  The oracle knows MPI's rules:
- * each message is received once; of two messages from one sender with one name
- * (with any name, if nothing was pulled) the older goes to the older receive;
- * wildcards take what fits; nothing that was sent is lost when all receives that
- * could take it have been posted.
+ * Every message identifies itself in its bytes. The oracle applies MPI's rules. Each message is
+ * received once. Of two messages from one sender with one name (with any name, if nothing was
+ * pulled) the older goes to the older receive. Wildcards take what fits. No sent message is lost
+ * when all receives that could take it have been posted.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +18,7 @@ enum {
     MESSAGES = 250,
     RECEIVES = 2 * MESSAGES,
     LONGEST = 300000,
-    SHORT_TAG = 1000, /* too short to say who they are: a tag of their own */
+    SHORT_TAG = 1000, /* too short to identify themselves: a tag of their own */
 };
 
 typedef struct message {
@@ -29,7 +28,7 @@ typedef struct message {
     uint64_t tag;
     size_t len;
     uint8_t *data;
-    bool cancelled; /* the cancel said yes */
+    bool cancelled; /* the cancel succeeded */
     int receive;    /* which took it; -1 */
 } message;
 
@@ -42,8 +41,8 @@ typedef struct receive {
     size_t room;
     bool probe, checked;
     nx_req match; /* a matched probe first: */
-    bool matches; /* it is out, or ... */
-    bool taken;   /* ... |req| receives what it has found */
+    bool matches; /* it is posted, or ... */
+    bool taken;   /* ... |req| receives the message it has found */
     int message;  /* -1 */
 } receive;
 
@@ -57,9 +56,9 @@ typedef struct world {
     int nmessages, nreceives;
     bool cancels, pulled;
     bool hasty;       /* short messages, received as soon as they are sent */
-    bool ends;        /* what was found is received at once */
-    uint64_t shorts;  /* messages that were taken without a request */
-    uint64_t matched; /* messages that were found first */
+    bool ends;        /* a found message is received immediately */
+    uint64_t shorts;  /* messages taken without a request */
+    uint64_t matched; /* messages found by a probe first */
 } world;
 
 static uint64_t below(world *w, uint64_t limit)
@@ -126,7 +125,7 @@ static void start_send(world *w)
     nx_msg_send(nxt_net_msg(w->net, m->from), &m->req, m->to, m->context, m->tag, &bytes, 1);
 }
 
-/* Every other receive that names what it wants looks for it without a request first. */
+/* Every other receive with a named source and tag first tries the fast path. */
 static bool take_short(world *w, receive *r, nx_iov_span span)
 {
     size_t got = 0;
@@ -176,7 +175,7 @@ static void post(world *w, uint32_t at, uint32_t from, nx_context context, uint6
                 &(nx_sink){.iov = &span, .niov = 1, .room = r->room});
 }
 
-/* Receives what the match of |r| has found, perhaps later. */
+/* Receives the message that the match of |r| has found, perhaps later. */
 static void take_match(world *w, receive *r)
 {
     const nx_iov_span span = {.ptr = r->data, .len = r->room};
@@ -196,7 +195,7 @@ static void take_match(world *w, receive *r)
                 r->match.recv.number, &(nx_sink){.iov = &span, .niov = 1, .room = r->room});
 }
 
-/* Asks for the end of |r|, which is not done. */
+/* Requests the cancellation of |r|, which is not done. */
 static void cancel_receive(world *w, receive *r)
 {
     nx_msg *m = nxt_net_msg(w->net, r->at);
@@ -335,7 +334,7 @@ static void watch_pools(nxt_net *net)
     }
 }
 
-/* Posts a receive for every message that none has taken, of any tag, from anybody. */
+/* Posts a receive for every remaining message, of any tag, from any source. */
 static void drain(world *w)
 {
     for (int round = 0; round < MESSAGES; round++) {
@@ -378,7 +377,7 @@ static void check_end(world *w)
     }
 }
 
-/* What programs did, so that a test can say that they did it. */
+/* Statistics of the programs, so that a test can assert that each case occurred. */
 typedef struct done {
     uint64_t pulled; /* programs in which messages were fetched by name */
     uint64_t shorts, matched;
@@ -424,7 +423,7 @@ static void run(uint64_t seed, done *d)
             check_receives(w);
         }
     }
-    /* Those that wait for what never comes would take what others need. */
+    /* Receives that wait for absent messages would take messages that others need. */
     nxt_net_run(w->net);
     w->ends = true;
     for (int i = 0; i < w->nreceives; i++) {

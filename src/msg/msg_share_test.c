@@ -1,4 +1,4 @@
-/* msg_share_test.c - peers come and go, and the pool is enough for all at any time. */
+/* msg_share_test.c - peers join and leave, and the pool always suffices for all. */
 #include "msg/msg.h"
 
 #include <stdlib.h>
@@ -55,7 +55,7 @@ static uint64_t peers_of(nxt_net *net, uint32_t node)
     return s.peers;
 }
 
-/* Sends among the first |nodes|, half of them before anybody receives. */
+/* Sends among the first |nodes|, half of the messages before any receive. */
 static void chatter(nxt_net *net, uint32_t nodes, uint64_t seed)
 {
     exchange *all = calloc(MESSAGES, sizeof(*all));
@@ -115,7 +115,7 @@ static void test_the_pool_is_enough_for_peers_that_come(void **state)
     }
 }
 
-/* What the early ones hold idle comes back: the last to come gets its fair share. */
+/* Idle credit of the first peers returns: the last peer gets its fair share. */
 static void test_a_late_peer_gets_its_share(void **state)
 {
     static uint8_t large[64 << 10];
@@ -133,8 +133,7 @@ static void test_a_late_peer_gets_its_share(void **state)
         nxt_net_run(net);
         done += sends[i].done;
     }
-    /* More than what was free at first has room for; the first had to wait for its
-     * window. */
+    /* More than the initially free credit covers; the first peer had to wait for its window. */
     assert_true(done >= 15);
     nx_msg_stats_get(nxt_net_msg(net, 0), &s);
     assert_true(s.granted <= POOL);
@@ -160,7 +159,7 @@ static void test_a_peer_that_is_gone_costs_nothing(void **state)
     for (uint32_t peer = 5; peer < ALL; peer++) {
         nx_msg_retire(nxt_net_msg(net, 0), peer, NEXAR_EPEER, "dead");
     }
-    assert_int_equal(peers_of(net, 0), ALL - 1); /* a message of 5 lies there */
+    assert_int_equal(peers_of(net, 0), ALL - 1); /* a message of 5 has arrived */
     nxt_recv(net, &r, (nxt_way){0, 5}, CONTEXT, 1, &got, 1);
     assert_true(r.done && (r.err == NEXAR_OK) && (got == 9));
     assert_int_equal(nx_msg_grow(nxt_net_msg(net, 0), ALL), NEXAR_OK);

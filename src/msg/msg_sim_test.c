@@ -1,6 +1,6 @@
 /*
- * msg_sim_test.c - messages over the simulated transport, in virtual time: delay,
- * jitter and loss lose nothing, and the protocol costs no round trips it need not.
+ * msg_sim_test.c - messages over the simulated transport, in virtual time: delay, jitter and loss
+ * lose nothing, and the protocol costs no unnecessary round trips.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -206,7 +206,7 @@ static void test_a_flood_of_10000_is_received_in_reverse_while_collectives_run(v
     }
     nx_msg_stats_get(p.msgs[1], &stats);
     assert_true((stats.pool_peak <= 1 << 20) && (stats.pulled > MANY / 2));
-    assert_true(slowest < 5 * MS); /* 0.2 ms would be free of all traffic */
+    assert_true(slowest < 5 * MS); /* 0.2 ms in a network without traffic */
     end(&p);
     test_free(s);
     test_free(out);
@@ -214,8 +214,8 @@ static void test_a_flood_of_10000_is_received_in_reverse_while_collectives_run(v
 
 /* ---- time ---------------------------------------------------------------------------- */
 
-/* A message to a posted receive takes one delay, of whatever size within the eager
- * part; a longer one a round trip more. */
+/* A message to a posted receive takes one delay, whatever its size within the eager part; a longer
+ * message takes one round trip more. */
 static void test_a_posted_receive_costs_one_delay(void **state)
 {
     nx_sim_path path = {.rate = 1000000000, .delay_ns = 50 * MS};
@@ -239,8 +239,8 @@ static void test_a_posted_receive_costs_one_delay(void **state)
     end(&p);
 }
 
-/* Far away, many messages of the size of the eager part in flight: the rate, not
- * the round trip, decides. */
+/* On a long path, with many messages of the size of the eager part in flight, the rate decides, not
+ * the round trip. */
 static void test_a_stream_of_messages_fills_a_long_path(void **state)
 {
     enum { MANY = 400 };

@@ -1,4 +1,4 @@
-/* msg_stream_test.c - messages whose sender does not have all their bytes at once. */
+/* msg_stream_test.c - messages whose sender produces their bytes in parts. */
 #include "msg/msg.h"
 
 #include <stdlib.h>
@@ -13,7 +13,7 @@ enum { TOTAL = 100000, STEP = 7000, POOL = 1 << 20, TIGHT = 24 << 10 };
 
 static uint8_t whole[TOTAL], in[TOTAL];
 
-/* Two nodes; two times of three they know each other already, and have credit. */
+/* Two nodes; in two cases of three they are connected already, and have credit. */
 static nxt_net *make(uint64_t seed, size_t pool)
 {
     nxt_net *net = nxt_net_plain(2, seed, pool);
@@ -28,7 +28,7 @@ static nxt_net *make(uint64_t seed, size_t pool)
     return net;
 }
 
-/* A sender that has one stretch of memory for all: what it gave before is overwritten. */
+/* A sender with one stretch of memory for all parts: each part overwrites the previous one. */
 typedef struct source {
     nx_req req;
     nxt_net *net;
@@ -53,7 +53,7 @@ static void on_need(nx_req *req, uint64_t off)
 
     assert_false(s->waits);
     assert_true((off > 0) && (off < TOTAL));
-    memset(s->memory, 0xee, STEP); /* it is ours again */
+    memset(s->memory, 0xee, STEP); /* the memory is the sender's again */
     s->asked = off;
     s->waits = true;
     if (s->at_once) {
@@ -113,7 +113,7 @@ static void test_a_stream_arrives_complete_if_posted_before_or_after(void **stat
     }
 }
 
-/* Messages that find no credit are fetched by name: streams too. */
+/* Messages without credit are fetched by name: streams too. */
 static void test_it_arrives_behind_a_flood(void **state)
 {
     enum { FLOOD = 40 };
@@ -166,7 +166,7 @@ static void test_a_receiver_with_less_room_has_less_sent(void **state)
     }
 }
 
-/* After |steps| things have happened the sender gives up, or one of the two dies. */
+/* After |steps| events the sender gives up, or one of the two nodes fails. */
 static void end_midway(uint64_t seed, int steps, int how)
 {
     nxt_net *net = make(seed, POOL);

@@ -1,5 +1,5 @@
-/* msg_test.c - what messages promise, one promise per test, over links that keep
- * the contract as wildly as it allows. */
+/* msg_test.c - the guarantees of messages, one per test, over links that use every liberty of the
+ * contract. */
 #include "msg/msg.h"
 
 #include <stdlib.h>
@@ -71,7 +71,7 @@ static void test_a_short_message_is_done_when_the_call_returns(void **state)
     nxt_net_destroy(net);
 }
 
-/* If it may; never less than is set, and as it knows itself. */
+/* The link's limit applies if permitted; the limit is never less than the setting. */
 static void test_a_link_sets_the_limit_of_short_messages(void **state)
 {
     static uint8_t out[EAGER], in[EAGER];
@@ -104,7 +104,7 @@ static void test_a_link_sets_the_limit_of_short_messages(void **state)
     }
 }
 
-/* Of a long message for a posted receive the eager part is in flight before the receiver has said
+/* The eager part of a long message for a posted receive is in flight before the receiver has sent
  * anything. */
 static void test_a_posted_receive_costs_no_round_trip(void **state)
 {
@@ -124,7 +124,7 @@ static void test_a_posted_receive_costs_no_round_trip(void **state)
     assert_true(r.done && s.done);
     assert_int_equal(nxt_net_frames(net, 1, 0, NX_LANE_CONTROL), frames);
     nx_msg_stats_get(nxt_net_msg(net, 1), &stats);
-    assert_true((stats.copied == 0) && (stats.delivered == EAGER)); /* straight to the buffer */
+    assert_true((stats.copied == 0) && (stats.delivered == EAGER)); /* directly to the buffer */
     nxt_net_destroy(net);
 }
 
@@ -351,7 +351,7 @@ static void test_a_truncated_message_reports_its_length(void **state)
         nxt_recv(net, &r[1], (nxt_way){1, 0}, user, 1, in, 4);
         nxt_net_run(net);
         assert_true(r[1].done && (r[1].err == NEXAR_OK) && (memcmp(in, "next", 4) == 0));
-        /* What there was no room for was not even sent. */
+        /* Bytes beyond the receiver's room were not even sent. */
         assert_true(nxt_net_part_bytes(net, 0, 1) <= ((room > EAGER) ? room : EAGER) + 4);
         nxt_net_destroy(net);
     }

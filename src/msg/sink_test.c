@@ -1,4 +1,4 @@
-/* sink_test.c - fragments of any cut arrive where they belong, in whole units. */
+/* sink_test.c - arbitrary fragments arrive at their offsets, in complete units. */
 #include "msg/sink.h"
 
 #include <string.h>

@@ -1,4 +1,5 @@
-/* identity_test.c - what the authority signs, and what nobody accepts. */
+/* identity_test.c - the certificates that the authority signs, and those that every process
+ * refuses. */
 #include "transport/identity.h"
 
 #include <stdio.h>
@@ -184,8 +185,8 @@ static void test_certificates_are_valid_for_readers_of_dates(void **state)
     nx_authority_destroy(a);
 }
 
-/* Whatever one changed byte or a cut does, nothing crashes, and no request whose
- * signature no longer fits is signed. */
+/* Whatever one changed byte or a truncation does, nothing crashes, and no request with an invalid
+ * signature is signed. */
 static void test_malformed_requests_and_certificates_are_refused(void **state)
 {
     nx_authority *a = authority(&JOB);

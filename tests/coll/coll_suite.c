@@ -35,7 +35,7 @@ static void check_numbered(nxt_case *c, uint32_t seeds)
     if (!nxt_thin(case_number)) {
         c->seed = nxt_hash(7, case_number, (uint64_t)c->row->kind);
         nxt_check(c, seeds);
-        /* Those that can hear of all while they run do so under verify=on. */
+        /* Algorithms that can hear of all ranks do so under verify=on. */
         c->heard = c->row->hears;
         if (c->heard) {
             nxt_check(c, seeds);
@@ -44,7 +44,7 @@ static void check_numbered(nxt_case *c, uint32_t seeds)
     }
 }
 
-/* Every way to be in place. */
+/* Every form of an in-place call. */
 static void check_places(nxt_case *c, uint32_t seeds)
 {
     for (uint32_t p = 0; p < NXT_PLACES; p++) {
@@ -84,7 +84,7 @@ static void small_counts(const nx_algorithm *row, uint32_t size)
         for (size_t s = 0; s < sizeof(segments) / sizeof(segments[0]); s++) {
             nxt_case c = {.row = row, .size = size, .count = counts[i], .segment = segments[s]};
 
-            /* Rows that do not ask for segments must be right with them, too. */
+            /* Rows without segments must be right with them, too. */
             if (!row->cut && (s > 0) && (s != 1 + ((i + size) % 5))) {
                 continue;
             }
@@ -158,7 +158,7 @@ static void many_row(const nx_algorithm *row)
     for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
         uint32_t size = sizes[i];
 
-        /* By way of one rank: for few, and its steps wait for n times n others. */
+        /* Through one rank: for few ranks, and its steps wait for n times n others. */
         if ((size > 64) && (strcmp(row->name, "star") == 0)) {
             break;
         }

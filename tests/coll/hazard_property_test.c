@@ -1,10 +1,10 @@
 /*
- * hazard_property_test.c - random programs: what a schedule computes in any
- * order of events is what its steps compute one after the other.
+ * hazard_property_test.c - random programs: a schedule, in any order of events, computes the same
+ * as its steps executed sequentially.
  *
- * A program is a list of local steps and messages among a few ranks, drawn by a
- * seed.  While it is drawn it is also carried out, in order, on plain arrays;
- * the schedules that the library makes of it are then run in the simulator.
+ * A program is a list of local steps and messages among a few ranks, drawn by a seed. While the
+ * program is drawn it is also executed, in order, on plain arrays; the simulator then runs the
+ * schedules that the library builds from it.
  */
 #include <stdio.h>
 #include <string.h>
@@ -199,7 +199,7 @@ static bool run_program(const program *p, const nxt_plan *plan, uint64_t seed, n
     return ok;
 }
 
-/* Draws program |seed| and makes a plan of it; NULL if it is refused. */
+/* Draws program |seed| and builds a plan from it; NULL if it is refused. */
 static nxt_plan *plan_program(program *p, uint64_t seed, nxt_verdict *v)
 {
     nxt_member members[MAX_RANKS];
@@ -257,7 +257,7 @@ static void count_waits(const program *p, const nxt_plan *plan, uint32_t *waits,
     }
 }
 
-/* Waits that follow from others would only cost the engine time. */
+/* Redundant waits would only cost the engine time. */
 static void test_most_waits_are_needed(void **state)
 {
     (void)state;

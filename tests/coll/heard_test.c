@@ -1,7 +1,7 @@
 /*
- * heard_test.c - with verify=on no rank is done before it has heard, directly or through
- * others, of every other one: whatever the algorithm, and however it sees to that.  And where
- * only two ranks know how long a block is, none before each has got what it expects.
+ * heard_test.c - with verify=on no rank completes before it has heard, directly or indirectly, from
+ * every other rank, whatever the algorithm. Where only two ranks know the length of a block, no
+ * rank completes before each has received the length it expects.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +11,7 @@
 
 enum { RANKS = 33 };
 
-/* All ranks of one collective, and of whom each step has heard: a bit for each rank. */
+/* All ranks of one collective, and the ranks that each step has heard from: a bit for each rank. */
 typedef struct world {
     uint32_t size;
     nx_hosts *hosts;
@@ -36,7 +36,7 @@ static nx_step_id find_send(const world *w, uint32_t rank, const nx_step *step)
     return NX_NO_STEP;
 }
 
-/* Ends step |id| if what it waits for has come. */
+/* Ends step |id| if its dependencies are complete. */
 static bool end_step(world *w, uint32_t rank, nx_step_id id)
 {
     const nx_sched *s = &w->programs[rank]->sched;
@@ -80,7 +80,7 @@ static void run(world *w)
     }
 }
 
-/* Of whom |rank| has heard when it is done. */
+/* The ranks that |rank| has heard from when it is done. */
 static uint64_t heard_by(const world *w, const nx_algorithm *row, uint32_t rank)
 {
     uint64_t all = UINT64_C(1) << rank;
@@ -108,7 +108,7 @@ static void check_heard(const world *w, const nx_algorithm *row, uint32_t root, 
     }
 }
 
-/* On so many hosts the ranks of the cases lie, dealt out in turn; 0: each on its own. */
+/* The number of hosts of the cases, with ranks dealt out round-robin; 0: one rank per host. */
 static uint32_t hosts_of_cases;
 
 static nx_hosts *make_hosts(uint32_t size)
@@ -178,7 +178,7 @@ static bool is_star(const nx_algorithm *row)
     return strcmp(row->name, "star") == 0;
 }
 
-/* Operations in which a rank could be done by itself, and those that this is new for. */
+/* Operations in which a rank could complete early, and those that the check covers newly. */
 static bool is_checked(const nx_algorithm *row)
 {
     switch ((int)row->kind) {
@@ -302,7 +302,7 @@ static void test_it_takes_no_messages_beside_those_of_the_data(void **state)
     assert_int_equal(messages_of(NX_SCATTER, "direct", 5, true), 8);
     assert_int_equal(messages_of(NX_ALLTOALL, "star", 4, false), 6);
     assert_int_equal(messages_of(NX_GATHERV, "direct", 5, true), 8);
-    /* Those that ride on a dissemination have its messages, and none more. */
+    /* Algorithms that use a dissemination have exactly its messages. */
     assert_int_equal(messages_of(NX_BROADCAST, "binomial", 8, true), 24);
     assert_int_equal(messages_of(NX_REDUCE, "binomial", 9, true), 36);
     assert_int_equal(messages_of(NX_SCAN, "hillis_steele", 6, true), 18);

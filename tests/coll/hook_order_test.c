@@ -1,9 +1,9 @@
 /*
- * hook_order_test.c - nobody ends an allreduce_rs_ag before the hooks of all have returned:
- * an error of any of them would come too late.
+ * hook_order_test.c - no rank ends an allreduce_rs_ag before the hooks of all ranks have returned:
+ * an error of a hook would come too late.
  *
- * For each step of each rank: the ranks whose hook has returned before the step can be done.
- * A step knows what those know that it waits for, and a receive what its send knows.
+ * For each step of each rank: the ranks whose hooks have returned before the step can be done. A
+ * step knows what its dependencies know, and a receive what its send knows.
  */
 #include <stdlib.h>
 
@@ -19,7 +19,7 @@ typedef struct crowd {
     uint64_t *known[RANKS]; /* per step: ranks, as bits */
 } crowd;
 
-/* What the send that the receive |step| of |rank| waits for knows. */
+/* The knowledge of the send that the receive |step| of |rank| waits for. */
 static uint64_t known_to_sender(const crowd *c, uint32_t rank, const nx_step *step)
 {
     const nx_sched *s = &c->scheds[step->peer];
@@ -50,7 +50,7 @@ static uint64_t known_now(const crowd *c, uint32_t rank, nx_step_id id)
     return known;
 }
 
-/* Until nobody learns anything more. */
+/* Iterates to the fixed point. */
 static void spread(crowd *c)
 {
     bool news = true;

@@ -1,14 +1,13 @@
 /*
- * mutation_test.c - would the suite notice?  Sealed schedules of every algorithm
- * are damaged in one place, and the simulator has to find it.
+ * mutation_test.c - whether the suite detects mutants. Sealed schedules of every algorithm are
+ * damaged in one place, and the simulator has to find it.
  *
- * Waits: each wait that matters is left out.  One matters if without it two
- * steps that share memory are in no order, along waits or messages; the others
- * only limit what is in flight, or follow from others, and are counted apart.
- * First a few ordinary seeds try to find it; then the step that is no longer
- * waited for is held up, which must find it.
+ * Waits: each wait that matters is left out. A wait matters if without it two steps that share
+ * memory are unordered along waits or messages. The other waits only limit the data in flight, or
+ * follow from others, and are counted separately. First a few ordinary seeds try to find it; then
+ * the step that is no longer waited for is held up, which must find it.
  *
- * Blocks, peers, tags, lengths, kinds: every step is changed in every way below.
+ * Blocks, peers, tags, lengths, kinds: every step is changed in each of the ways below.
  */
 #include <stdio.h>
 #include <string.h>
@@ -49,14 +48,14 @@ static const char *const names[MUTATIONS] = {
     [OTHER_KIND] = "another kind",
 };
 
-/* What became of the mutants of one kind. */
+/* The results of the mutants of one kind. */
 typedef struct score {
     uint32_t tried, caught;
 } score;
 
 static score scores[MUTATIONS];
-static uint32_t idle_mutants;  /* of steps that do nothing */
-static uint32_t equal_mutants; /* that compute the same in another way */
+static uint32_t idle_mutants;  /* of steps without effect */
+static uint32_t equal_mutants; /* that compute the same differently */
 static struct {
     uint32_t all, implied, limits; /* waits; not needed; only limits */
     uint32_t tried, plain, held;
@@ -132,7 +131,7 @@ static bool noticed_when_held(nxt_world *w, uint32_t rank, nx_step_id dep)
     return false;
 }
 
-/* The wait is gone; was it one that matters, and is that noticed? */
+/* The wait is removed: does it matter, and is the removal detected? */
 static void judge_wait(nxt_world *w, uint32_t rank, uint32_t step, nx_step_id dep)
 {
     nxt_verdict v;
@@ -182,8 +181,8 @@ static void mutate_waits(nxt_world *w, uint32_t rank, uint32_t step)
 
 /* ---- steps ---------------------------------------------------------------------- */
 
-/* Moves |ref| by |by| elements, up or else down, where there is room; whether
- * there was. */
+/* Moves |ref| by |by| elements, up or otherwise down, where there is room; returns whether there
+ * was. */
 static bool move_ref(const nxt_world *w, uint32_t rank, nx_ref *ref, size_t by, size_t len)
 {
     const size_t rooms[NX_SPACES] = {w->call.send_len[rank], w->call.recv_len[rank],
@@ -293,8 +292,8 @@ static bool mutate(nxt_world *w, uint32_t rank, nx_step *st, mutation m)
     return false;
 }
 
-/* Whether |st| does nothing that anybody could see: in place, Bruck's alltoall
- * takes a rank's own block along with the others although it stays. */
+/* Whether |st| has no visible effect: in place, Bruck's alltoall moves a rank's own block along
+ * with the others although it stays. */
 static bool is_idle(nxt_world *w, nx_step *st)
 {
     const size_t len = st->len;
@@ -309,12 +308,12 @@ static bool is_idle(nxt_world *w, nx_step *st)
     return idle;
 }
 
-/* Whether |m| of a step of that |kind| leaves the result as it is:
+/* Whether |m| of a step of that |kind| leaves the result unchanged:
  *  - an exscan's shifted input and the first addition to it may be taken for one
  *    another, since a + b = b + a;
- *  - in place, a rank's own block of a two-level alltoall or allgather is there already
- *    when it is copied with others;
- *  - the sums of a two-level reduce-scatter, in place, lie in scratch twice. */
+ *  - in place, a rank's own block of a two-level alltoall or allgather is already at its place when
+ *    it is copied with others;
+ *  - the sums of a two-level reduce-scatter, in place, are in scratch twice. */
 static bool is_equal(const nxt_world *w, mutation m, uint8_t kind)
 {
     const char *name = w->what.row->name;

@@ -1,6 +1,6 @@
 /*
- * sched_sim_test.c - the simulator itself, on schedules written by hand: what is
- * right passes, and each thing that can be wrong is found and named.
+ * sched_sim_test.c - the simulator itself, on schedules written by hand: correct schedules pass,
+ * and each possible fault is detected and named.
  */
 #include <string.h>
 
@@ -62,7 +62,7 @@ static nxt_plan *plan_of(hand *hands, nxt_verdict *v)
     return nxt_plan_create(members, RANKS, v);
 }
 
-/* Runs once; |recv| gets what the ranks have in the end. */
+/* Runs once; |recv| gets the final content of the ranks. */
 static bool run_once(nxt_plan *plan, uint64_t seed, int64_t (*recv)[ROOM], nxt_verdict *v)
 {
     const size_t rooms[RANKS][NX_SPACES] = {{ROOM, ROOM, ROOM}, {ROOM, ROOM, ROOM}};
@@ -90,7 +90,7 @@ static bool run_once(nxt_plan *plan, uint64_t seed, int64_t (*recv)[ROOM], nxt_v
     return ok;
 }
 
-/* Nothing is wrong with |hands|, in any of many orders. */
+/* Asserts that |hands| has no fault, in any of many orders. */
 static void assert_fine(hand *hands, int64_t (*recv)[ROOM])
 {
     nxt_verdict v;
@@ -340,8 +340,8 @@ static void test_a_block_overwritten_while_it_is_sent_is_found(void **state)
     assert_int_equal(recv[0][2], 10);
     assert_int_equal(recv[1][2], 12);
 
-    /* The message that overwrites comes only after this one arrived: only that
-     * the buffer was not given back yet makes it a fault. */
+    /* The overwriting message arrives only after this one arrived: the only fault is that the
+     * buffer was not returned yet. */
     send_and_overwrite(wrong, 0);
     assert_found(wrong, NXT_RACE);
     nxt_plan *plan = plan_of(wrong, &v);
@@ -387,7 +387,7 @@ static void test_ranks_that_wait_for_each_other_are_found(void **state)
     assert_found(h, NXT_DEADLOCK);
 }
 
-/* Fine as long as the transport takes a copy of what it sends. */
+/* Correct only if the transport copies the data it sends. */
 static void test_a_schedule_that_counts_on_buffering_is_found(void **state)
 {
     (void)state;

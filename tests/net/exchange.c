@@ -1,6 +1,6 @@
 /*
- * exchange.c - in every round each rank sends every other one a message and checks
- * what it gets.  For tests that care about the network in between.
+ * exchange.c - in every round each rank sends every other rank a message and checks the messages it
+ * receives. For tests that care about the network in between.
  *
  *     exchange [--until FILE] [--survive] [ROUNDS] [LARGEST]
  *
@@ -10,8 +10,8 @@
  *
  *     lost rank P after S s: NAME: sentence
  *
- * (S since the round began) instead of ending this one.  SECRET-WORD stands in
- * every message, for those who listen.
+ * (S since the round began) instead of ending this one. SECRET-WORD is in every message, for
+ * eavesdroppers.
  */
 #include <nexar.h>
 
@@ -52,8 +52,7 @@ static double now_s(void)
     return (double)ts.tv_sec + (double)ts.tv_nsec / 1e9;
 }
 
-/* Nothing, a datagram more or less, what is still inline and what is not, what is
- * eager and what is not, and what is long. */
+/* Empty, about one datagram, around the inline limit, around the eager limit, and long. */
 static size_t size_of(size_t round)
 {
     const size_t sizes[] = {64,    0,     1252,  1473,   5000,        8192,
@@ -100,7 +99,7 @@ static void check(const unsigned char *buf, size_t bytes, int from, int to, size
     moved += bytes;
 }
 
-/* Both ways with |p|, as far as that is possible. */
+/* Both directions with |p|, as far as that is possible. */
 static nexar_err start(nexar_comm *world, int p, size_t round)
 {
     const int me = nexar_rank(world);
@@ -159,7 +158,7 @@ static void run(nexar_comm *world)
     size_t round = 0;
 
     for (bool more = true; more; round++) {
-        /* Rank 0 decides, in a round whose messages can say so. */
+        /* Rank 0 decides, in a round whose messages can carry the decision. */
         if ((until != NULL) && (nexar_rank(world) == 0) && (size_of(round) > STOP_AT)) {
             stopping = access(until, F_OK) == 0;
         }

@@ -36,7 +36,7 @@ static void disguise(uint8_t *packet, uint64_t kind)
 
     if (kind == 1) {
         memcpy(packet, initial, sizeof(initial));
-        packet[14] = 18; /* the length of the source's id, after ours */
+        packet[14] = 18; /* the length of the source's id, after the destination's */
         packet[33] = 0;  /* no token */
         packet[34] = 0x44;
         packet[35] = 0x8c; /* a length of 1164: all that follows */

@@ -1,5 +1,5 @@
 /*
- * misuse.c - programs as they go wrong, for tests of what is said about it.
+ * misuse.c - incorrect programs, for tests of the error messages about them.
  *
  *     misuse late GO COME   two barriers, then an allreduce: all when the file GO is
  *                           there, the last but one only when COME is there too

@@ -1,6 +1,6 @@
 /*
- * sniff.c - listens on every interface of its network namespace and counts the
- * packets in which given bytes stand.
+ * sniff.c - listens on every interface of its network namespace and counts the packets that contain
+ * given bytes.
  *
  *     sniff TEXT|hex:DIGITS...
  *

@@ -1,6 +1,6 @@
 /*
- * steady.c - does one thing over and over, checks it, and tells how long it was held up.
- * For tests that cut the network in between.
+ * steady.c - repeats one operation, checks it, and reports how long it was held up. For tests that
+ * cut the network in between.
  *
  *     steady --until FILE stream|small|large|rpc|idle
  *
@@ -105,7 +105,7 @@ static nexar_err on_count(nexar_rpc *call, const void *data, size_t bytes, void 
         memcpy(&number, data, sizeof(number));
     }
     if (number != called) {
-        return NEXAR_EINVAL; /* one is missing, or comes again */
+        return NEXAR_EINVAL; /* one is missing, or repeated */
     }
     called++;
     return nexar_rpc_reply(call, &called, sizeof(called));
@@ -126,7 +126,7 @@ static void call_next(uint64_t number)
     expect(answer == number + 1, "a wrong reply");
 }
 
-/* Rank 0 waits for the file; the others for its word. */
+/* Rank 0 waits for the file; the others wait for its message. */
 static void idle(void)
 {
     const struct timespec little = {.tv_nsec = 20000000};

@@ -42,7 +42,7 @@ typedef struct host {
         uint8_t bytes[16];
     } addresses[MOST_ADDRESSES];
     bool mute, deaf;
-    uint64_t free_ns; /* when the bottleneck on the way to it is free again */
+    uint64_t free_ns; /* when the bottleneck to it is free again */
 } host;
 
 typedef struct packet {

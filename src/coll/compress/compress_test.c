@@ -1,6 +1,6 @@
 /*
- * compress_test.c - the whole compressed allreduce, all ranks in one thread: same bits
- * everywhere, nothing lost, bounded memory, and it converges.
+ * compress_test.c - the complete compressed allreduce, all ranks in one thread: the same bits on
+ * every rank, no error is lost, memory is bounded, and it converges.
  */
 #include "coll/compress/compress.h"
 
@@ -170,7 +170,7 @@ static void same_bits(const world *w)
 
 /* ---- nothing is lost ----------------------------------------------------------------- */
 
-/* The largest that a residual may be rounded by: those of half types are halves. */
+/* The largest rounding error of a residual: residuals of half types are halves. */
 static double lost_at_most(const world *w, double magnitude)
 {
     return (double)(4 + w->size) * epsilon_of(w->calls[0].dtype) * magnitude + 1e-6;
@@ -286,8 +286,8 @@ static void test_without_a_residual_the_sum_is_near(void **state)
 
 /* ---- convergence --------------------------------------------------------------------- */
 
-/* A gradient that does not change, |steps| times: results must add up to that many
- * gradients, but for what one residual holds.  The mean error of an element. */
+/* A constant gradient, |steps| times: results must add up to that many gradients, except for the
+ * content of one residual. The mean error of an element. */
 static double error_after(nexar_compression how, double ratio, unsigned steps)
 {
     enum { COUNT = 600, RANKS = 3 };
@@ -379,8 +379,8 @@ static void test_memory_does_not_grow_with_the_ranks(void **state)
 
         fill(&w, &rand);
         assert_int_equal(nxt_compress_run(&w.sim, w.calls, size), NEXAR_OK);
-        /* What grows with the ranks: a few words for each, codes of shards that do not end
-         * with a whole piece. */
+        /* The share that grows with the ranks: a few words for each, and codes of shards that do
+         * not end with a complete piece. */
         assert_true((double)w.sim.figures.memory <=
                     bound(like.how, w.bytes, size) + 64.0 * size + 64);
         world_free(&w);
@@ -391,7 +391,7 @@ static void test_bytes_on_the_wire(void **state)
 {
     static const struct {
         nexar_compression how;
-        double least, most; /* as parts of what a plain allreduce sends */
+        double least, most; /* relative to the bytes of a plain allreduce */
     } cases[] = {
         {NEXAR_COMPRESS_NONE, 1.0, 1.0},        {NEXAR_COMPRESS_F16, 0.5, 0.5},
         {NEXAR_COMPRESS_BF16, 0.5, 0.5},        {NEXAR_COMPRESS_INT8, 0.25, 0.2545},
@@ -456,7 +456,8 @@ static void test_what_is_not_finite_shows_once_and_on_all(void **state)
     }
 }
 
-/* 3 x 60000 is beyond f16: with a residual the rest is sent later, without it is infinity. */
+/* 3 x 60000 is beyond f16: with a residual the rest is sent later, without one the result is
+ * infinity. */
 static void test_f16_saturates_where_there_is_a_residual(void **state)
 {
     for (int feedback = 0; feedback < 2; feedback++) {
@@ -481,7 +482,8 @@ static void test_f16_saturates_where_there_is_a_residual(void **state)
     }
 }
 
-/* A third is no f16: what the average lacks, three times, is left to the shard's owner. */
+/* A third is not representable in f16: three times the error of the average remains with the
+ * shard's owner. */
 static void test_the_owner_keeps_what_the_result_lacks(void **state)
 {
     const nx_compress_call like = {
@@ -590,7 +592,7 @@ static void test_without_memory_nothing_is_touched(void **state)
     }
 }
 
-/* What to spoil: a byte of what rank 1 receives in a round. */
+/* Corrupts a byte that rank 1 receives in a round. */
 typedef struct spoil {
     unsigned round;
     size_t byte;
@@ -608,7 +610,7 @@ static void meddle(uint32_t rank, unsigned round, const nx_exchange *e, void *ar
 
 static void test_topk_refuses_what_is_no_block(void **state)
 {
-    /* A size beyond a shard's, and the form of a block, both ways. */
+    /* A size beyond a shard's, and the form of a block, in both directions. */
     spoil spoils[] = {{0, 6, 1}, {1, 0, 'X'}, {2, 6, 1}, {3, 0, 'X'}};
 
     (void)state;

@@ -260,7 +260,7 @@ static void arithmetic(void)
     nx_lanes_residue(&x, &y, 3, NEXAR_F32);
     assert_true((x.f32[0] == -5.0F) && (x.f32[4] == 5.0F));
     for (size_t i = 1; i < 4; i++) {
-        assert_true(x.f32[i] == 0.0F); /* not finite: nothing is left */
+        assert_true(x.f32[i] == 0.0F); /* not finite: no remainder */
     }
     nx_lanes_residue(&d, &e, 2, NEXAR_F64);
     assert_true((d.f64[0] == 0.5) && (d.f64[1] == 0.0) && (d.f64[2] == 5.0));

@@ -175,7 +175,7 @@ static double element(nxt_rand *rand, int kind)
         return sign * (double)nxt_below(rand, 5);
     case 1: /* mostly zeros */
         return nxt_one_in(rand, 40) ? sign * (double)(1 + nxt_below(rand, 3)) : sign * 0.0;
-    case 2: /* all scales, and what is no number */
+    case 2: /* all scales, and NaN */
         return nxt_one_in(rand, 50) ? (nxt_one_in(rand, 2) ? (double)NAN : sign * (double)INFINITY)
                                     : ldexp(sign, (int)nxt_below(rand, 100) - 50);
     default:
@@ -241,8 +241,8 @@ static void test_the_k_largest_are_taken(void **state)
     }
 }
 
-/* Enough for the longer digits: as many are taken as asked for, and none that is left is
- * larger. */
+/* Enough elements for the longer digits: exactly the requested number is taken, and no remaining
+ * element is larger. */
 static void test_the_cut_of_many(void **state)
 {
     enum { LOTS = 300000, K = 12345 };

@@ -201,7 +201,7 @@ static void test_a_cpu_does_one_thing_at_a_time(void **state)
 
 /* ---- waits --------------------------------------------------------------------------- */
 
-/* Rank 0 sends its block and overwrites it with what rank 1 sends it. */
+/* Rank 0 sends its block and overwrites it with the block from rank 1. */
 static nexar_err overwrite(void *ctx, uint32_t rank, nx_sched *s)
 {
     (void)ctx;
@@ -220,7 +220,7 @@ static void test_a_block_is_overwritten_when_its_send_was_acknowledged(void **st
     (void)state;
     nx_forecast f = simulate(network, 2, 2, overwrite);
 
-    /* Sent, arrived, acknowledged; only then is what came long ago received. */
+    /* Sent, arrived, acknowledged; only then is the message received that arrived long ago. */
     check_time(f.time_s, (10 + 50 + 1000) + 1000 + 10);
     assert_int_equal(f.rounds, 1);
 }

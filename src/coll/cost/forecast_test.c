@@ -101,7 +101,7 @@ static bool knows_hosts(const nx_algorithm *a)
     return strncmp(a->name, "twolevel", 8) == 0;
 }
 
-/* Those that know hosts, on equal ones. */
+/* Algorithms that use hosts, on equal hosts. */
 static void check_hosts_of(const nx_algorithm *a, uint32_t hosts, uint32_t each)
 {
     const uint32_t size = hosts * each;
@@ -153,7 +153,7 @@ static void test_counts_are_exact_for_some_large_sizes(void **state)
     }
 }
 
-/* Enough segments for many windows of those that have them. */
+/* Enough segments for many windows of the algorithms with windows. */
 static void test_counts_are_exact_for_many_segments(void **state)
 {
     (void)state;
@@ -295,7 +295,7 @@ static void test_times_are_near_the_simulated_ones(void **state)
     }
 }
 
-/* A network of another kind: slow, far, many small hosts. */
+/* A different network: slow, distant, many small hosts. */
 static void test_times_are_near_on_a_slow_network(void **state)
 {
     (void)state;

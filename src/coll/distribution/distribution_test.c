@@ -92,7 +92,7 @@ static void bind(trial *t)
     }
 }
 
-/* Whether |rank| has what it is to have, and nothing else. */
+/* Checks that |rank| has exactly the expected content. */
 static void check(const trial *t, uint32_t rank)
 {
     for (size_t i = 0; i < t->d.n; i++) {
@@ -158,7 +158,7 @@ static void every_receiver_gets_every_piece_once(void **state)
     free(t);
 }
 
-/* In a line nobody sends a byte more than once: a pipeline. */
+/* In a line no rank sends a byte more than once: a pipeline. */
 static void a_long_piece_is_sent_once_by_each_rank(void **state)
 {
     static const uint32_t receivers[] = {1, 2, 3, 4};

@@ -1,6 +1,6 @@
 /*
- * group_test.c - runs of a group that end while others of it fail, and numbers that are
- * reserved.  The other rank is a link that takes everything and never answers.
+ * group_test.c - runs of a group that end while others of it fail, and reserved numbers. The other
+ * rank is a link that accepts everything and never answers.
  */
 #include "coll/group/group.h"
 
@@ -24,7 +24,7 @@ typedef struct rig {
     nx_registry *hub;
     nx_group group;
     nx_link link;
-    bool broken; /* the link has no memory for what is sent */
+    bool broken; /* the link has no memory for sends */
     nx_tx *held[ROOM];
     size_t nheld;
     unsigned ended;
@@ -59,7 +59,7 @@ static nexar_err send_part(nx_link *link, nx_tx *tx)
 static void cancel_part(nx_link *link, nx_tx *tx)
 {
     (void)link;
-    (void)tx; /* on_sent comes with the others */
+    (void)tx; /* on_sent arrives with the others */
 }
 
 static void close_link(nx_link *link, bool drain)
@@ -186,7 +186,7 @@ static void begin_all(rig *r)
     assert_int_equal(r->ended, 0);
 }
 
-/* A message of operation |number| that is of something else. */
+/* Receives a message of operation |number| with a different fingerprint. */
 static void hear_other(rig *r, uint32_t number)
 {
     const nx_context context = {.comm = COMM, .kind = NX_KIND_COLL, .class = NX_CLASS_COLL};
@@ -197,7 +197,7 @@ static void hear_other(rig *r, uint32_t number)
         NX_KEEP);
 }
 
-/* Rank 1 begins nothing on |comm|. */
+/* Receives the announcement that rank 1 begins nothing on |comm|. */
 static void receive_detached(rig *at, uint32_t comm)
 {
     uint8_t frame[16];
@@ -214,8 +214,8 @@ static void receive_detached(rig *at, uint32_t comm)
 
 static rig r;
 
-/* The word that the first has failed cannot be sent: the other rank is given up, and with it
- * all the others. */
+/* The announcement of the first failure cannot be sent: the other rank is given up, and with it all
+ * other runs. */
 static void test_a_difference_may_end_all_others_at_once(void **state)
 {
     (void)state;
@@ -286,8 +286,8 @@ static void test_an_operation_that_needs_a_detached_rank_may_end_all_others_at_o
     unmake(&r);
 }
 
-/* Numbers go round, and places of messages much sooner: the place of the first operation has been
- * that of none when nothing has run. */
+/* Numbers wrap around, and slots of messages much sooner: before anything has run, the slot of the
+ * first operation belongs to none. */
 static void test_a_place_where_nothing_has_run_is_not_one_that_is_over(void **state)
 {
     const nx_context context = {.comm = COMM, .kind = NX_KIND_COLL, .class = NX_CLASS_COLL};
@@ -296,7 +296,8 @@ static void test_a_place_where_nothing_has_run_is_not_one_that_is_over(void **st
     (void)state;
     make(&r);
     r.group.next = 2;
-    assert_int_equal(nx_registry_on_mark(r.hub, 1, context, 0, &other), NX_DROP); /* it is past */
+    assert_int_equal(nx_registry_on_mark(r.hub, 1, context, 0, &other),
+                     NX_DROP); /* the operation is over */
     assert_int_equal(r.group.late, NEXAR_OK);
     unmake(&r);
 }
@@ -351,14 +352,14 @@ static void test_frames_for_a_group_that_is_not_open_wait_for_it(void **state)
     assert_int_equal(nx_group_finished(&late, 1), NX_DEPARTURE_FREED);
     assert_int_equal(late.over, NEXAR_EREVOKED);
     nx_group_close(&late);
-    receive_detached(&r, LATE); /* closed: nothing is kept */
+    receive_detached(&r, LATE); /* closed: no frame is kept */
     nx_registry_on_finished(r.hub, 1, LATE, NX_DEPARTURE_FREED);
     assert_int_equal(nx_early_bytes(r.early, NX_EARLY_CONTROL), 0);
     assert_int_equal(nx_early_bytes(r.early, NX_EARLY_FINISHED), 0);
     unmake(&r);
 }
 
-/* Nobody waits for what a rank has said in vain: it is not spoken to any more. */
+/* No run waits for that rank in vain: this rank sends it nothing more. */
 static void test_a_frame_that_cannot_be_kept_ends_the_link(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* board_test.c - the board between threads: turns, sleeping, ranks that do not come. */
+/* board_test.c - the board between threads: episodes, sleeping, ranks that do not arrive. */
 #include "board.h"
 
 #include <pthread.h>
@@ -14,7 +14,7 @@
 #include "waits.h"
 
 enum { RANKS = 4, TURNS = 3000, AHEAD = 64 };
-/* Where cores are scarce each turn may take as long as the kernel lets others run. */
+/* Where cores are scarce each episode may take as long as the kernel lets other threads run. */
 static const uint64_t ENOUGH_NS = UINT64_C(4000000000);
 
 typedef struct crowd crowd;
@@ -86,7 +86,7 @@ static uint64_t brings(uint32_t rank, uint64_t number)
     return (number * 31 + rank) * 7;
 }
 
-/* One operation, all of it; how it ended. */
+/* One complete operation; returns how it ended. */
 static nx_episode_end one_turn(member *m, uint64_t number, bool declines)
 {
     const uint64_t mark[2] = {number, 5};
@@ -111,8 +111,8 @@ static nx_episode_end one_turn(member *m, uint64_t number, bool declines)
     return NX_EPISODE_ON;
 }
 
-/* Whether operation |number| is one of those that all do.  When the time is over the first
- * rank names the last one, beyond any that another may have begun. */
+/* Whether operation |number| is one that all ranks run on the board. When the time is over the
+ * first rank names the last one, beyond any that another may have begun. */
 static bool goes_on(member *m, uint64_t number)
 {
     crowd *c = m->crowd;
@@ -152,8 +152,8 @@ static void test_each_sees_what_all_bring(void **state)
 
 /* ---- ranks that do not come ---------------------------------------------------------- */
 
-/* Some run an operation by the engine, some decline, each by its own dice: all must come
- * to the same end of each, and lose none that all do here. */
+/* Some ranks run an operation by the engine, some decline, each at random: all ranks must reach the
+ * same end of each operation, and complete every operation that all run here. */
 static void *with_absences(void *arg)
 {
     member *m = arg;
@@ -265,7 +265,7 @@ static void test_a_wait_ends_with_its_deadline(void **state)
     assert_int_equal(close_crowd(&c), NEXAR_OK);
 }
 
-/* A clock that moves by a microsecond whenever it is read. */
+/* A clock that advances by a microsecond per reading. */
 static uint64_t tick(void *ctx)
 {
     return *(uint64_t *)ctx += 1000;
@@ -310,7 +310,7 @@ static void test_what_is_there_counts_more_than_trouble(void **state)
     assert_int_equal(close_crowd(&c), NEXAR_OK);
 }
 
-/* A rank that comes late, again and again, and one that waits for it. */
+/* A rank that arrives late, repeatedly, and one that waits for it. */
 static void *come_late(void *arg)
 {
     member *m = arg;
@@ -365,19 +365,19 @@ static void test_a_rank_notices_what_another_has_written_into_its_cells(void **s
         assert_false(nx_board_check(c.board, self, 1, true));
         atomic_fetch_sub(narrow[i], 1);
     }
-    atomic_store(&c.board->broken, 4); /* the third has said nothing: nobody believes it */
+    atomic_store(&c.board->broken, 4); /* the third rank has reported nothing: its bit is ignored */
     assert_true(nx_board_check(c.board, self, 1, true));
     c.m[1].t.number = 5;
     assert_int_equal(nx_episode_check(&c.m[1].t), NX_EPISODE_ON);
     assert_false(nx_board_check(c.board, &c.m[2].self, 2, true));
     nx_board_break(c.board, self, 1, 5, NEXAR_EPROTO, "damaged");
     atomic_store(&c.board->broken, 0);
-    assert_true(nx_board_check(c.board, self, 1, true)); /* it says so again */
+    assert_true(nx_board_check(c.board, self, 1, true)); /* it repeats the report */
     assert_int_equal(nx_episode_check(&c.m[1].t), NX_EPISODE_BROKEN);
     assert_int_equal(close_crowd(&c), NEXAR_OK);
 }
 
-/* The last rank comes when the others sleep, but does not see that they do. */
+/* The last rank arrives while the others sleep, but does not see that they do. */
 static void *lose_a_wake(void *arg)
 {
     member *m = arg;
@@ -414,7 +414,7 @@ static void test_a_flag_that_was_written_over_loses_no_wake(void **state)
     }
 }
 
-/* What a reader finds impossible: a rank that is ahead, but has not done what it takes. */
+/* Impossible states for a reader: a rank that is ahead, but has not done the steps before. */
 static void test_a_reader_does_not_believe_what_cannot_be(void **state)
 {
     crowd c;
@@ -430,7 +430,7 @@ static void test_a_reader_does_not_believe_what_cannot_be(void **state)
     assert_int_equal(nx_episode_all_here(t), NX_EPISODE_ON);
     atomic_store(&c.board->slots[4].seq, 9);
     assert_int_equal(nx_episode_all_here(t), NX_EPISODE_DAMAGED);
-    atomic_store(&c.board->ranks[2].engine, 7); /* it was elsewhere meanwhile */
+    atomic_store(&c.board->ranks[2].engine, 7); /* it ran that operation by the engine */
     assert_int_equal(nx_episode_all_here(t), NX_EPISODE_ENGINE);
 
     atomic_store(&c.board->ranks[1].step, UINT64_C(9) << NX_EPISODE_STEP_BITS | 1);

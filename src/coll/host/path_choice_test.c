@@ -12,8 +12,8 @@ static nx_coll_call a_call(nx_coll_kind kind, size_t bytes)
     return (nx_coll_call){.coll = {.kind = kind, .count = bytes}, .dtype = NEXAR_U8};
 }
 
-/* One operation of all ranks, of which |slow| takes |ns|[way] and the others less.  By which
- * way it went; all chose that. */
+/* One operation of all ranks, of which |slow| takes |ns|[way] and the others less. Returns its
+ * path; all ranks chose it. */
 static unsigned operate(nx_path_choice t[RANKS], const nx_coll_call *call, int slow,
                         const uint64_t ns[2])
 {
@@ -89,7 +89,7 @@ static void test_an_incomplete_episode_does_not_count(void **state)
     (void)state;
     init(t);
     for (int i = 0; i < 2000; i++) {
-        if (i % 3 == 0) { /* some begin it here, others run it by the engine at once */
+        if (i % 3 == 0) { /* some begin it on the board, others run it by the engine immediately */
             (void)nx_path_choice_begin(&t[i % RANKS], &call, RANKS);
             nx_path_choice_undo(&t[i % RANKS]);
         }

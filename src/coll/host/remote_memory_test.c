@@ -1,5 +1,5 @@
-/* remote_memory_test.c - the memory of a process is read as long as it is that process, and no
- * longer. */
+/* remote_memory_test.c - reads of another process's memory succeed only while that process lives.
+ */
 #include "remote_memory.h"
 
 #include <errno.h>
@@ -15,9 +15,9 @@
 
 enum { BYTES = 100000, CHOSEN = 4000 };
 
-static uint8_t theirs[BYTES]; /* at the same place in all processes that are forked here */
+static uint8_t theirs[BYTES]; /* at the same address in all processes forked here */
 
-/* A process that has |value| in |theirs| and waits to be killed; -1: not to be had. */
+/* Forks a process that has |value| in |theirs| and waits to be killed; -1: not possible. */
 static pid_t start(pid_t pid, int value)
 {
     int ready[2];
@@ -48,7 +48,7 @@ static bool end(pid_t pid)
     return (kill(pid, SIGKILL) == 0) && (waitpid(pid, NULL, 0) == pid);
 }
 
-/* What a read of all of |theirs| comes to, and in pieces. */
+/* The result of a read of all of |theirs|, and in pieces. */
 static int read_all(const nx_remote_memory *f, uint8_t *to)
 {
     return nx_remote_memory_read(f, (uint64_t)(uintptr_t)theirs, to, BYTES);
@@ -125,7 +125,7 @@ static void test_the_own_process_needs_no_descriptor(void **state)
     nx_pidfd_unref(f.process);
 }
 
-/* A process ends, and another gets its id: no read of that one counts. */
+/* A process exits, and another gets its id: no read of that one counts. */
 static int reuse(void *arg)
 {
     static uint8_t got[BYTES];
@@ -141,7 +141,7 @@ static int reuse(void *arg)
     ok = (read_all(&f, got) == 0) && all_are(got, 7) && end(pid);
     pid = start(CHOSEN, 9);
     ok = ok && (pid == CHOSEN) && (read_all(&f, got) == ESRCH) && (gather(&f, got) == ESRCH);
-    /* It is there, and could be read. */
+    /* The process exists, and its memory could be read. */
     stranger.process = nx_pidfd_open(pid);
     ok = ok && (stranger.process != NULL) && (read_all(&stranger, got) == 0) && all_are(got, 9);
     ok = ok && (read_all(&f, got) == ESRCH) && end(pid);

@@ -1,4 +1,4 @@
-/* credit_test.c - both ends of an account agree, whatever is on the way. */
+/* credit_test.c - both ends of an account agree, whatever is in flight. */
 #include "credit.h"
 
 #include "base/random.h"
@@ -66,7 +66,7 @@ static void test_an_eager_part_ends_at_a_unit_or_is_the_whole(void **state)
         }
         assert_true((eager <= eager_max) && (eager <= len));
         assert_true((eager == len) || (eager % NX_UNIT_MAX == 0));
-        nx_credit_spend(&c, eager); /* asserts that it is covered */
+        nx_credit_spend(&c, eager); /* asserts that credit covers it */
     }
 }
 
@@ -109,7 +109,7 @@ static void test_a_starved_sender_gets_at_once_what_there_is(void **state)
     assert_true(nx_credit_due(&c, &limit) && (limit == 101000) && !c.starved);
     c.starved = true;
     nx_credit_release(&c, NX_ENVELOPE_COST - 1);
-    assert_false(nx_credit_due(&c, &limit)); /* it could do nothing with it */
+    assert_false(nx_credit_due(&c, &limit)); /* the sender could not use it */
     nx_credit_release(&c, 1);
     assert_true(nx_credit_due(&c, &limit));
     nx_credit_release(&c, 25000);
@@ -129,7 +129,7 @@ static void test_what_is_given_back_makes_the_window_smaller(void **state)
     nx_credit_spend(&out, 1000 - NX_ENVELOPE_COST);
     in.excess = 6000;
     assert_int_equal(nx_credit_give_back(&out, 6000), 6000);
-    assert_true(nx_credit_returned(&in, 6000)); /* which may come before the message */
+    assert_true(nx_credit_returned(&in, 6000)); /* which may arrive before the message */
     assert_true(nx_credit_charge(&in, 1000));
     assert_true((in.window == 4000) && (in.excess == 0) && (nx_credit_used(&in) == 1000));
     assert_int_equal(nx_credit_release(&in, 1000), 0);
@@ -139,7 +139,8 @@ static void test_what_is_given_back_makes_the_window_smaller(void **state)
     assert_int_equal(nx_credit_give_back(&out, 5000), 4000); /* all that it has */
     assert_false(nx_credit_returned(&in, 4001));
 
-    nx_credit_in_init(&in, 10000); /* the sender has spent all: it shrinks as it is released */
+    nx_credit_in_init(
+        &in, 10000); /* the sender has spent everything: the window shrinks as credit is released */
     assert_true(nx_credit_charge(&in, 10000));
     in.excess = 6000;
     assert_int_equal(nx_credit_release(&in, 5000), 5000);
@@ -154,7 +155,7 @@ typedef struct account {
     nx_random_seeded random;
     nx_credit_out out;
     nx_credit_in in;
-    uint64_t flying[WIRE], told[WIRE]; /* costs one way, limits the other */
+    uint64_t flying[WIRE], told[WIRE]; /* costs in one direction, limits in the other */
     size_t nflying, ntold;
     uint64_t lying, messages, frames;
 } account;
@@ -183,7 +184,7 @@ static void try_send(account *a)
 static void arrive(account *a)
 {
     a->lying += a->flying[--a->nflying];
-    assert_true(nx_credit_charge(&a->in, a->flying[a->nflying])); /* nobody is refused */
+    assert_true(nx_credit_charge(&a->in, a->flying[a->nflying])); /* no sender is refused */
 }
 
 static void match(account *a, uint64_t some)

@@ -24,7 +24,7 @@ static nexar_err keep(nx_early *e, const nx_early_key *key, const void *data, si
     return nx_early_keep(e, key, &(nx_bytes){.ptr = data, .len = len}, 1, 0);
 }
 
-/* What was delivered, one behind the other. */
+/* The delivered frames, concatenated. */
 typedef struct heard {
     char text[64];
     size_t len, frames;

@@ -1,4 +1,4 @@
-/* envelope_test.c - frames come back as they went; damaged ones are refused. */
+/* envelope_test.c - decoding returns what was encoded; damaged frames are refused. */
 #include "envelope.h"
 
 #include <string.h>

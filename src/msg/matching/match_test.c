@@ -218,7 +218,7 @@ static void test_the_oldest_receive_wins_whatever_it_leaves_open(void **state)
     nx_match_fini(&m);
 }
 
-/* If anything were looked through this would take hours. */
+/* A linear search would take hours. */
 static void test_300000_messages_are_taken_in_reverse_by_tag_at_once(void **state)
 {
     enum { MANY = 300000 };

@@ -19,7 +19,7 @@ typedef struct node {
     nx_identity *identity;
     nx_link *link;
     int ups, downs, moves, extra;
-    int frames; /* that came, in order */
+    int frames; /* arrived, in order */
     uint64_t bytes;
     size_t sents, cancelled;
     nexar_err err;
@@ -207,7 +207,7 @@ static const char *name_of(const node *n)
 
 /* ---- tests -------------------------------------------------------------------------------- */
 
-/* Member |from| dials, and what it has queued arrives once over |transport|. */
+/* Member |from| dials, and its queued data arrives once over |transport|. */
 static void one_dials(unsigned int allowed_0, unsigned int allowed_1, int from,
                       const char *transport)
 {
@@ -246,7 +246,7 @@ static void test_tcp_is_used_where_udp_does_not_work(void **state)
     one_dials(NX_INET_TCP, NX_INET_TCP, 1, "tcp");
 }
 
-/* Both dial at once, over UDP and TCP at the same time: they agree on one connection. */
+/* Both dial at the same time, over UDP and TCP: they agree on one connection. */
 static void test_both_ends_use_the_same_connection(void **state)
 {
     (void)state;
@@ -357,7 +357,7 @@ static void test_silence_over_both_is_reported_within_seconds(void **state)
     assert_int_equal(getsockname(udp, (struct sockaddr *)&address, &len), 0);
     assert_int_equal(bind(tcp, (struct sockaddr *)&address, sizeof(struct sockaddr_in)), 0);
     assert_int_equal(listen(tcp, 0), 0);
-    for (int i = 0; i < 2; i++) { /* its backlog is full: the kernel ignores who comes next */
+    for (int i = 0; i < 2; i++) { /* its backlog is full: the kernel ignores later callers */
         filler[i] = nx_sys_socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
         (void)!connect(filler[i], (struct sockaddr *)&address, sizeof(struct sockaddr_in));
     }

@@ -6,7 +6,7 @@
 
 enum {
     CROWD = 400,
-    BEFORE_TOKENS = 64, /* as in accept.c: handshakes that are let in unasked, */
+    BEFORE_TOKENS = 64, /* as in accept.c: handshakes accepted without a token, */
     AT_MOST = 256,      /* and in all */
 };
 
@@ -22,7 +22,7 @@ static size_t count(const nx_list *list)
 
 /* ---- tokens -------------------------------------------------------------------------- */
 
-/* at[0] dials at[1], which asks for a token; returns when that waits to be read. */
+/* at[0] dials at[1], which asks for a token; returns when that request waits to be read. */
 static void be_asked_for_a_token(nxt_timed *t, nxt_peer *p)
 {
     nx_quic *door = t->c.at[1].quic;
@@ -36,7 +36,8 @@ static void be_asked_for_a_token(nxt_timed *t, nxt_peer *p)
     assert_true(nx_list_empty(&door->conn_ios));
 }
 
-/* It is refused, knows why, keeps nothing at the door, and gets in when it begins anew. */
+/* The dialler is refused, knows the reason, leaves no state at the acceptor, and is accepted when
+ * it starts over. */
 static void be_refused_and_begin_anew(nxt_timed *t, nxt_peer *p)
 {
     nx_quic *door = t->c.at[1].quic;
@@ -96,10 +97,10 @@ static void test_a_token_of_another_key_is_refused(void **state)
 
 /* ---- crowds -------------------------------------------------------------------------- */
 
-/* A network between at[0] and at[1] that carries everything there, and back only what asks for
- * tokens: handshakes that never proceed, from an address that is real. */
+/* A network between at[0] and at[1] that carries everything to at[1], and back only requests for
+ * tokens: handshakes that never proceed, from a real address. */
 typedef struct relay {
-    int front, back; /* sockets: where at[0] sends to, and what at[1] sees */
+    int front, back; /* sockets: the one at[0] sends to, and the one at[1] sees */
     struct sockaddr_storage to, from;
     bool tokens;
 } relay;
@@ -187,7 +188,7 @@ static void end_crowd(nxt_timed *t, const relay *r)
     (void)close(r->back);
 }
 
-/* Who does not answer (as if the address were another's) costs 64 handshakes, no more. */
+/* A peer that does not answer (as if the address were forged) costs 64 handshakes, no more. */
 static void test_a_crowd_that_does_not_answer_is_asked_for_tokens(void **state)
 {
     static nxt_peer peers[CROWD];
@@ -206,7 +207,7 @@ static void test_a_crowd_that_does_not_answer_is_asked_for_tokens(void **state)
     end_crowd(&t, &r);
 }
 
-/* Who answers and then stands still takes all places, but not for long. */
+/* Peers that answer and then stall occupy all places, but not for long. */
 static void test_a_crowd_that_stands_still_is_got_past(void **state)
 {
     static nxt_peer peers[CROWD];
@@ -222,7 +223,7 @@ static void test_a_crowd_that_stands_still_is_got_past(void **state)
     come(&t, &p);
     nxt_timed_until(&t, p.up, 8 * NXT_SECOND_NS);
     assert_true(t.c.at[1].quic->half_open <= AT_MOST);
-    assert_true(count(&t.c.at[1].quic->conn_ios) < 3 * AT_MOST); /* with those that were closed */
+    assert_true(count(&t.c.at[1].quic->conn_ios) < 3 * AT_MOST); /* including closed ones */
     end_crowd(&t, &r);
     nx_log_set_level(NX_LOG_WARN);
 }

@@ -1,4 +1,5 @@
-/* endpoint_auth_test.c - who gets in and who does not; strangers and their noise. */
+/* endpoint_auth_test.c - which peers are accepted and which are not; unknown peers and their noise.
+ */
 #include <gnutls/gnutls.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
@@ -9,7 +10,7 @@
 #include "quic_pair.h"
 #include "transport/quic/endpoint.h"
 
-/* A cluster of two whose second endpoint is opened again with |config|. */
+/* A cluster of two whose second endpoint is reopened with |config|. */
 static void reopen(nxt_cluster *c, size_t i, const nx_quic_config *config)
 {
     nx_quic_close(c->at[i].quic);
@@ -196,7 +197,7 @@ static void test_a_joiner_becomes_a_member_on_the_same_endpoint(void **state)
     nxt_until(c.loop, q.up && (c.at[1].naccepted == 1));
     assert_int_equal(c.at[1].accepted[0].member, 3);
     assert_false(p.down);
-    /* Known to the seed now, should it come again. */
+    /* Known to the seed now, should it return. */
     nx_link_close(p.link, false);
     p = (nxt_peer){0};
     assert_int_equal(nx_quic_dial(c.at[1].quic, &target, &NXT_UP, &p, &p.link), NEXAR_OK);
@@ -205,7 +206,7 @@ static void test_a_joiner_becomes_a_member_on_the_same_endpoint(void **state)
     nxt_cluster_close(&c);
 }
 
-/* Comes up and keeps silent, as no dialler of ours does: never used. */
+/* Comes up and stays silent, as no nexar dialler does: never used. */
 static void test_a_silent_unauthenticated_peer_is_closed(void **state)
 {
     struct sockaddr_storage address;
@@ -224,7 +225,7 @@ static void test_a_silent_unauthenticated_peer_is_closed(void **state)
     reopen(&c, 0, &config);
     address = nxt_loopback(nx_quic_port(c.at[0].quic));
     assert_int_equal(nx_quic_dial(c.at[1].quic, &target, &NXT_UP, &p, &p.link), NEXAR_OK);
-    /* What the link would send first is taken away from it. */
+    /* Removes the first data that the link would send. */
     nxt_until(c.loop, conn_io_in(p.link, NX_CONN_HANDSHAKE));
     nx_list_entry(p.link, nx_quic_link, base)->sendq.lanes[NX_LANE_CONTROL].blocked = true;
     nxt_until(c.loop, p.down);
@@ -263,7 +264,7 @@ static void test_a_member_rejects_unauthenticated_peers(void **state)
 
     (void)state;
     nxt_cluster_open(&c, 2);
-    /* The joiner trusts the member's key by its pin; the member wants a name. */
+    /* The joiner trusts the member's key by its pin; the member requires a certificate. */
     assert_int_equal(nx_identity_request(c.at[0].identity, &csr), NEXAR_OK);
     assert_int_equal(nx_authority_sign(c.authority, &csr, 1, &cert), NEXAR_OK);
     assert_int_equal(nx_cert_pin(&cert, &target.pin), NEXAR_OK);
@@ -306,8 +307,8 @@ static void test_many_half_open_handshakes_make_it_ask_for_tokens(void **state)
     nxt_cluster_close(&c);
 }
 
-/* Whether it has got in.  On a machine that has other work the door may find that its handshake
- * takes too long, or it may itself: then it comes again, as one that joins does. */
+/* Whether it was accepted. On a busy machine the acceptor may find that the handshake takes too
+ * long, or the dialler may: then it dials again, as a joiner does. */
 static bool has_come(nxt_cluster *c, const nx_quic_target *target, nxt_peer *p)
 {
     if (p->down && !p->up) {
@@ -360,7 +361,7 @@ static void test_another_version_of_quic_is_answered_with_the_supported_one(void
     assert_true((answer[0] & 0x80) != 0);
     assert_memory_equal(answer + 1, "\0\0\0\0", 4);           /* version negotiation */
     assert_memory_equal(answer + n - 4, "\0\0\0\1", 4);       /* version 1 */
-    assert_memory_equal(answer + 5, "\4\x09\x09\x09\x09", 5); /* to whom */
+    assert_memory_equal(answer + 5, "\4\x09\x09\x09\x09", 5); /* the destination */
     nxt_cluster_close(&c);
     (void)close(fd);
 }

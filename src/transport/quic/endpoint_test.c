@@ -88,8 +88,8 @@ static void test_there_is_one_link_to_a_member(void **state)
     nxt_cluster_close(&c);
 }
 
-/* Dead addresses before the right one cost little, and it is the right one that is
- * used: a port where nobody listens, a socket that never answers, another family. */
+/* Unreachable addresses before the right one cost little, and the right one is used: a port where
+ * nothing listens, a socket that never answers, another family. */
 static void test_addresses_are_raced(void **state)
 {
     struct sockaddr_storage a[4], mute_address = nxt_loopback(0);
@@ -170,7 +170,7 @@ static nx_conn_io *conn_io_of(nx_link *link)
     return nx_list_entry(link, nx_quic_link, base)->used;
 }
 
-/* Loses the connection of |p| without a word, as a process that is restarted does. */
+/* Loses the connection of |p| silently, like a process that is restarted. */
 static void forget(nxt_peer *p)
 {
     nx_quic_link *link = nx_list_entry(p->link, nx_quic_link, base);
@@ -212,7 +212,7 @@ static void dial_beside(nxt_endpoint *from, nxt_endpoint *to, uint64_t member)
     assert_int_equal(nx_conn_io_create(&k, from->quic, &path, &target, NULL, NULL), NEXAR_OK);
 }
 
-/* Whether the time that the rival had has passed at least once. */
+/* Whether the rival's time has passed at least once. */
 static bool was_asked_again(const nx_quic_link *link)
 {
     return link->asked_ns > link->rival_ns;
@@ -230,7 +230,7 @@ static void test_a_peer_that_is_busy_has_not_made_a_new_connection(void **state)
     send_text(p.link, "hello");
     nxt_until(c.loop, (c.at[1].naccepted == 1) && (c.at[1].accepted[0].frames == 1));
     link = nx_list_entry(p.link, nx_quic_link, base);
-    do { /* it may have answered before it does not come to read any more */
+    do { /* the peer may have answered before it stops reading */
         const uint64_t before_ns = link->rival_ns;
 
         dial_beside(&c.at[1], &c.at[0], 1);
@@ -247,7 +247,7 @@ static void test_a_peer_that_is_busy_has_not_made_a_new_connection(void **state)
     nxt_cluster_close(&c);
 }
 
-/* A side that has lost the connection may dial again at once, on either side. */
+/* A side that has lost the connection may dial again immediately, on either side. */
 static void test_a_peer_that_dials_again_replaces_its_link(void **state)
 {
     (void)state;
@@ -286,7 +286,7 @@ static void test_a_refused_link_goes_down_at_the_dialler(void **state)
     nxt_cluster_close(&c);
 }
 
-/* Removes |dir|; returns how many logs of dialled connections were in it. */
+/* Removes |dir|; returns the number of logs of dialled connections in it. */
 static int remove_files(const char *dir)
 {
     struct dirent *entry;
@@ -338,7 +338,7 @@ static size_t descriptors(void)
     return n;
 }
 
-/* Nobody is there; or, with no memory, it does not come to that. */
+/* No peer exists; or, without memory, the dial fails earlier. */
 static void dial_in_vain(nxt_cluster *c)
 {
     struct sockaddr_storage a = nxt_loopback(9);
@@ -408,7 +408,7 @@ static void test_a_socket_that_is_full_is_waited_for(void **state)
     c.at[1].echo = true;
     nxt_dial(&c, 0, 1, &p);
     nxt_until(c.loop, p.up);
-    /* As if the last send had said EAGAIN: a batch of nonsense is kept back. */
+    /* As if the last send had returned EAGAIN: a batch of nonsense is held back. */
     q = c.at[0].quic;
     q->out.len = q->out.segment = 100;
     q->out.path = conn_io_of(p.link)->path;

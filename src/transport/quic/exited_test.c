@@ -1,6 +1,6 @@
 /*
- * exited_test.c - the process of a peer has ended, as the owner of a link has learnt: what it
- * said before is heard, and then the link is down.
+ * exited_test.c - a peer's process has exited, as the owner of a link has learnt: its earlier data
+ * is delivered, and then the link is down.
  */
 #include "quic_time.h"
 
@@ -8,17 +8,18 @@ enum { FRAMES = 20, BYTES = 100000, MANY = 12 << 20 /* more than a window */ };
 
 static uint8_t data[BYTES], many[MANY];
 
-/* at[0] has a link |p| to at[1], whose end of it is |*other|; at[0] hears nothing from now on. */
+/* at[0] has a link |p| to at[1], whose end of it is |*other|; at[0] receives nothing from now on.
+ */
 static void open_deaf(nxt_timed *t, nxt_peer *p, nxt_peer **other)
 {
     nxt_timed_open(t, 2);
     nxt_timed_link(t, p);
     *other = &t->c.at[1].accepted[0];
-    nxt_timed_pass(t, NXT_SECOND_NS / 10); /* nothing is to be acknowledged any more */
+    nxt_timed_pass(t, NXT_SECOND_NS / 10); /* nothing is left to acknowledge */
     nxt_timed_deafen(t, 0);
 }
 
-/* The process of |p|, at[1], is gone: it says nothing more, nor hears. */
+/* The process of |p|, at[1], has exited: it sends nothing more, nor receives. */
 static void end_process(nxt_timed *t, nxt_peer *p)
 {
     nxt_timed_deafen(t, 1);
@@ -122,7 +123,7 @@ static void test_a_link_that_was_not_up_yet_is_down(void **state)
     close_deaf(&t);
 }
 
-/* Its last packet closed the connection: that it ended besides says nothing new. */
+/* Its last packet closed the connection: its exit adds nothing. */
 static void test_a_close_that_was_not_heard_yet_is(void **state)
 {
     nxt_peer p, *other;
@@ -153,7 +154,7 @@ static void test_a_closed_link_does_not_wait_for_a_dead_peer(void **state)
     nxt_timed_pass(&t, NXT_SECOND_NS / 10);
     assert_int_equal(t.c.at[0].quic->closing, 1);
     begin = t.clock.ns;
-    nx_quic_link_exited(p.link); /* it has not ended yet: that is why it is there */
+    nx_quic_link_exited(p.link); /* it has not exited yet: so the link exists */
     nxt_timed_until(&t, t.c.at[0].quic->closing == 0, NXT_SECOND_NS);
     assert_true(t.clock.ns - begin < NXT_SECOND_NS / 10);
     close_deaf(&t);

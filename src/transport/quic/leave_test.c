@@ -1,4 +1,4 @@
-/* leave_test.c - taking leave, in virtual time: nothing that has arrived counts as lost. */
+/* leave_test.c - departure, in virtual time: nothing that has arrived counts as lost. */
 #include <unistd.h>
 
 #include "quic_time.h"
@@ -25,7 +25,7 @@ static void test_a_leaver_stays_until_the_other_has_its_acknowledgements(void **
     other = &t.c.at[1].accepted[0];
     assert_int_equal(nx_link_send_part(other->link, &tx), NEXAR_OK);
     nx_loop_kick(t.c.loop);
-    nxt_timed_deafen(&t, 1); /* it has sent all, and does not hear that it came */
+    nxt_timed_deafen(&t, 1); /* it has sent everything, and does not receive the acknowledgement */
     nxt_timed_until(&t, p.bytes == BYTES, NXT_SECOND_NS);
     nx_link_close(p.link, true);
     nxt_timed_pass(&t, NXT_SECOND_NS);
@@ -77,7 +77,7 @@ static void test_a_leaver_stops_waiting_for_a_silent_peer(void **state)
     nxt_cluster_close(&t.c);
 }
 
-/* Sends |tx| from at[1] to at[0], which leaves as soon as it has begun to come. */
+/* Sends |tx| from at[1] to at[0], which leaves as soon as the first bytes arrive. */
 static void leave_in_the_middle(nxt_timed *t, nxt_peer *p, nx_tx *tx)
 {
     static uint8_t many[MANY];
@@ -108,7 +108,7 @@ static void test_what_is_under_way_to_a_leaver_is_acknowledged(void **state)
     nxt_cluster_close(&t.c);
 }
 
-/* at[0] hears nothing any more as soon as at[1] has closed. */
+/* at[0] receives nothing more as soon as at[1] has closed. */
 static void lose_farewell(nxt_timed *t)
 {
     const nx_list *conn_ios = &t->c.at[1].quic->conn_ios;
@@ -120,12 +120,12 @@ static void lose_farewell(nxt_timed *t)
     }
 }
 
-/* The other side has all that it waits for and is gone, and its last packet was lost.  We
- * wait for no acknowledgement either, so that nothing is said but the words that are due
- * every 250 ms: the answer to one of them tells. */
+/* The other side has everything it waits for and has left, and its last packet was lost. This side
+ * waits for no acknowledgement either, so the only packets are the frames due every 250 ms: the
+ * answer to one of them shows the departure. */
 static void test_a_lost_farewell_is_made_up_for(void **state)
 {
-    nx_bytes text = {"last words", 10}; /* not a part: we would tell that there is room for more */
+    nx_bytes text = {"last words", 10}; /* not a part: this side would announce more room */
     const nx_quic_link *leaver;
     const nxt_peer *other;
     uint64_t begin;
@@ -141,7 +141,7 @@ static void test_a_lost_farewell_is_made_up_for(void **state)
     nxt_timed_deafen(&t, 0);
     assert_int_equal(nx_link_send_frame(other->link, NX_LANE_MESSAGE, &text, 1), NEXAR_OK);
     nx_loop_kick(t.c.loop);
-    nxt_timed_lose(&t, 0); /* it comes later, when our good-bye has been acknowledged */
+    nxt_timed_lose(&t, 0); /* it arrives later, when this side's BYE has been acknowledged */
     nxt_timed_undeafen(&t, 0);
     nx_link_close(p.link, true);
     t.between = lose_farewell;
@@ -149,7 +149,7 @@ static void test_a_lost_farewell_is_made_up_for(void **state)
     assert_null(t.between);
     assert_int_equal(closing(&t, 0), 1);
     assert_true(nx_sendq_empty(&leaver->sendq));
-    nxt_timed_pass(&t, NXT_SECOND_NS + NXT_SECOND_NS / 2); /* it is forgotten, too */
+    nxt_timed_pass(&t, NXT_SECOND_NS + NXT_SECOND_NS / 2); /* the connection is forgotten, too */
     nxt_timed_lose(&t, 0);
     nxt_timed_undeafen(&t, 0);
     begin = t.clock.ns;
@@ -159,8 +159,7 @@ static void test_a_lost_farewell_is_made_up_for(void **state)
     nxt_cluster_close(&t.c);
 }
 
-/* The first address swallows everything; the second is tried though nobody waits for the
- * link any more. */
+/* The first address drops everything; the second is tried though the link has no owner any more. */
 static void test_what_was_sent_before_a_link_is_up_finds_the_other_address(void **state)
 {
     struct sockaddr_storage addresses[2];
@@ -186,8 +185,8 @@ static void test_what_was_sent_before_a_link_is_up_finds_the_other_address(void 
     (void)close(hole);
 }
 
-/* at[leaver] dials the other, sends it a word and leaves; the other, which does not know yet that
- * it was dialled, dials as well, |steps| later.  Whether it could: later there is a link. */
+/* at[leaver] dials the other, sends it a frame and leaves; the other, which does not know yet that
+ * it was dialled, dials as well, |steps| later. Whether it could: later there is a link. */
 static bool leave_while_dialled(size_t leaver, int steps)
 {
     const size_t other = 1 - leaver;

@@ -1,6 +1,6 @@
 /*
- * mtu_test.c - interfaces of every width, in a network namespace of our own: its
- * loopback is given the MTU.  Skipped where that is not allowed.
+ * mtu_test.c - interfaces of every MTU, in a network namespace of the test's own, by its loopback.
+ * Skipped where that is not allowed.
  */
 #include <net/if.h>
 #include <sched.h>

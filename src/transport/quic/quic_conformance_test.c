@@ -4,7 +4,7 @@
  *
  *     quic_conformance_test [far]
  *
- * far: with datagrams as between hosts, short ones and many in a call; without what takes long.
+ * far: with datagrams as between hosts, short ones and many in a call; without the slow tests.
  */
 #include <fcntl.h>
 #include <string.h>
@@ -20,7 +20,7 @@
 typedef struct end {
     nx_identity *identity;
     nx_quic *quic;
-    const nx_link_up *up; /* of what it accepts */
+    const nx_link_up *up; /* of accepted links */
     void *up_ctx;
 } end;
 

@@ -9,7 +9,7 @@ static const nx_conn *conn_of(nx_link *link)
     return nx_list_entry(link, nx_quic_link, base)->used->conn;
 }
 
-/* What the other end of |link| has granted to this one. */
+/* The window that the other end of |link| has granted to this one. */
 static uint64_t granted(nx_link *link)
 {
     return ngtcp2_conn_get_remote_transport_params(conn_of(link)->ng)->initial_max_data;
@@ -39,7 +39,7 @@ static void test_windows_are_equal_shares_of_the_buffer(void **state)
     nxt_cluster_close(&c);
 }
 
-/* Dialled or accepted; those that are up keep what they have. */
+/* Dialled or accepted; existing links keep their window. */
 static void test_a_link_grants_the_share_of_when_it_was_made(void **state)
 {
     enum { FEW = 2, MANY = 100 };
@@ -61,7 +61,7 @@ static void test_a_link_grants_the_share_of_when_it_was_made(void **state)
     nxt_cluster_close(&c);
 }
 
-/* Between hosts congestion control holds senders back, and the window follows what they use. */
+/* Between hosts congestion control limits senders, and the window follows their use. */
 static void test_the_window_to_another_host_does_not_depend_on_the_buffer(void **state)
 {
     nxt_cluster c;
@@ -80,7 +80,7 @@ static void test_the_window_to_another_host_does_not_depend_on_the_buffer(void *
     nxt_cluster_close(&c);
 }
 
-/* It is no member of the world, among whom the buffer is divided. */
+/* It is no member of the world, among which the buffer is divided. */
 static void test_a_seed_that_is_dialled_gets_the_least(void **state)
 {
     nx_quic_target target = {.n = 1};

@@ -29,7 +29,7 @@ static void begin(pair *p)
     nx_ring_in_init(&p->in, words, p->data, SIZE);
 }
 
-/* Record |i|: its length and what it is filled with. */
+/* Record |i|: its length and its filling. */
 static uint32_t length(uint32_t i)
 {
     return (i * 2654435761U >> 7) % (nx_ring_most(SIZE) + 1);
@@ -124,7 +124,7 @@ static void test_a_full_ring_is_stuck_until_room_is_released(void **state)
     }
     assert_false(put(&p, n)); /* read, but not released */
     assert_true(nx_ring_release(&p.in));
-    assert_false(nx_ring_release(&p.in)); /* told once */
+    assert_false(nx_ring_release(&p.in)); /* notified once */
     assert_true(put(&p, n));
 }
 
@@ -142,7 +142,7 @@ static void test_what_cannot_be_breaks_the_ring(void **state)
         assert_false(nx_ring_peek(&p.in, &rec));
         assert_true(p.in.broken);
     }
-    for (int bit = 3; bit < 64; bit++) { /* of the word of a record of 8 bytes */
+    for (int bit = 3; bit < 64; bit++) { /* of the header of a record of 8 bytes */
         begin(&p);
         assert_true(nx_ring_reserve(&p.out, 8) != NULL);
         nx_ring_commit(&p.out, 1, 0, 8);
@@ -155,7 +155,7 @@ static void test_what_cannot_be_breaks_the_ring(void **state)
         }
     }
     begin(&p);
-    p.head = 8; /* the reader claims to have read what was not written */
+    p.head = 8; /* the reader claims to have read unwritten data */
     while (nx_ring_reserve(&p.out, 100) != NULL) {
         nx_ring_commit(&p.out, 1, 0, 100);
     }

@@ -1,4 +1,4 @@
-/* claim_test.c - every unit of an offer is brought once, by one of the two. */
+/* claim_test.c - every unit of an offer is transferred once, by one of the two sides. */
 #include "transport/shm/claim.h"
 
 #include <pthread.h>
@@ -17,7 +17,7 @@ static void test_alone(void **state)
     nx_claim_open(&c, 5);
     assert_true(nx_claim_next(&c) && nx_claim_next(&c));
     assert_false(nx_claim_take(&c, 4, UNITS, &claimed)); /* another offer */
-    assert_false(nx_claim_take(&c, 5, 2, &claimed));     /* nothing is left of it */
+    assert_false(nx_claim_take(&c, 5, 2, &claimed));     /* no unit is left */
     assert_true(nx_claim_next(&c));
     assert_true(nx_claim_take(&c, 5, UNITS, &claimed));
     assert_int_equal(claimed, 3);
@@ -33,7 +33,7 @@ typedef struct pair {
     _Atomic uint32_t offered; /* the number of the offer */
     _Atomic uint32_t ended;   /* the receiver is through with this one */
     uint8_t brought[OFFERS + 1][UNITS];
-    uint32_t sent[OFFERS + 1], read[OFFERS + 1]; /* units, by whom */
+    uint32_t sent[OFFERS + 1], read[OFFERS + 1]; /* units, by side */
 } pair;
 
 static void *send_all(void *arg)
@@ -53,7 +53,7 @@ static void *send_all(void *arg)
     return NULL;
 }
 
-/* Takes the rest now and then, sooner or later. */
+/* Takes the rest now and then, at random times. */
 static void receive_all(pair *p)
 {
     for (uint32_t number = 1; number <= OFFERS; number++) {

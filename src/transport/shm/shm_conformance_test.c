@@ -19,7 +19,7 @@ typedef struct end {
     world *world;
     uint64_t member;
     nx_shm *shm;
-    const nx_link_up *up; /* of what it accepts */
+    const nx_link_up *up; /* of accepted links */
     void *up_ctx;
 } end;
 
@@ -107,7 +107,7 @@ static nexar_err make_end(world *w, uint64_t member, const nx_link_up *up, void 
     return nx_shm_start(e->shm, member);
 }
 
-/* The lower and the higher member dial in turn. */
+/* The lower and the higher member dial alternately. */
 static nexar_err dial(void *arg, const nx_link_up *up, void *const up_ctx[2], nx_link **dialled)
 {
     static uint64_t members;
@@ -125,8 +125,8 @@ static nexar_err dial(void *arg, const nx_link_up *up, void *const up_ctx[2], nx
     return err;
 }
 
-/* Turn by turn, without sleeping: the copies are fast, and the suite wants to see them
- * half done.  Every so often with a sleep, which must not cost a wake. */
+/* One iteration at a time, without sleeping: the copies are fast, and the suite observes them half
+ * done. Every so often with a sleep, which must not cost a wake. */
 static bool progress(void *arg, bool (*done)(void *done_arg), void *done_arg)
 {
     world *w = arg;

@@ -31,8 +31,8 @@ typedef struct end {
     uint64_t bytes, sent;
     bool bad;
     uint8_t *place; /* NULL: bytes are only looked at */
-    nx_link *other; /* what fallback gives */
-    int passes;     /* descriptors that came; the last one wrote its name */
+    nx_link *other; /* the link that fallback returns */
+    int passes;     /* descriptors that arrived; the last one wrote its name */
 } end;
 
 static uint8_t at(uint64_t off)
@@ -189,7 +189,7 @@ static void say(end *e, int n)
     }
 }
 
-/* One turn, or a short sleep. */
+/* One iteration, or a short sleep. */
 static void turn(nx_loop *loop)
 {
     nx_event never = {0};
@@ -197,7 +197,7 @@ static void turn(nx_loop *loop)
     (void)nx_loop_wait(loop, &never, nx_loop_refresh(loop) + 200000);
 }
 
-/* Turns until |*what| is at least |n|. */
+/* Iterates until |*what| is at least |n|. */
 static void until(nx_loop *loop, const int *what, int n)
 {
     uint64_t end_ns = nx_loop_refresh(loop) + UINT64_C(60000000000);
@@ -262,7 +262,7 @@ static void test_a_peer_without_the_key_is_rejected(void **state)
 
     (void)state;
     begin(&t, NULL);
-    t.a.offers[0].key[5] ^= 1; /* it does not know its own */
+    t.a.offers[0].key[5] ^= 1; /* it does not know its own key */
     memcpy(((nx_shm_offer *)nx_shm_offer_of(t.a.shm))->key, t.a.offers[0].key, NX_SHM_KEY_SIZE);
     dial(&t.a, 2);
     until(t.loop, &t.a.downs, 1);
@@ -272,7 +272,7 @@ static void test_a_peer_without_the_key_is_rejected(void **state)
     finish(&t);
 }
 
-/* Says |w| on a socket of its own; the endpoint must hang up, and share nothing. */
+/* Sends |w| on a socket of its own; the endpoint must hang up, and share nothing. */
 static void be_rude(both *t, const nx_shm_word *w, size_t cut)
 {
     struct sockaddr_storage address;
@@ -301,15 +301,15 @@ static void test_unauthenticated_peers_are_rejected(void **state)
 
     (void)state;
     begin(&t, NULL);
-    be_rude(&t, &w, 0); /* to somebody else */
+    be_rude(&t, &w, 0); /* to another member */
     w.to = 2;
     be_rude(&t, &w, 1); /* cut short */
     w.type = NX_SHM_PROOF;
-    be_rude(&t, &w, 0); /* without having said hello */
+    be_rude(&t, &w, 0); /* without a HELLO */
     w.type = NX_SHM_WELCOME;
     be_rude(&t, &w, 0);
     assert_int_equal(t.b.accepts, 0);
-    dial(&t.a, 2); /* and the others do not mind */
+    dial(&t.a, 2); /* and the others are unaffected */
     say(&t.a, 1);
     until(t.loop, &t.b.frames, 1);
     finish(&t);
@@ -328,7 +328,7 @@ static void call_as_another(both *t, const struct sockaddr_storage *address, soc
     (void)close(fd);
 }
 
-/* A caller that cannot prove who it is. */
+/* A caller that cannot prove its identity. */
 static void call_without_key(both *t, const struct sockaddr_storage *address, socklen_t len)
 {
     const nx_shm_word hello = {.type = NX_SHM_HELLO, .from = 1, .to = 2},
@@ -387,7 +387,7 @@ static void test_a_flood_of_callers_writes_few_lines(void **state)
     seconds = (unsigned)((nx_now(&nx_clock_system) - began_ns) / UINT64_C(1000000000));
     assert_true((lines > 0) && (lines <= (seconds + 1) * (NX_LOG_LIMIT_LINES + 1)));
     assert_int_equal(t.b.accepts, 0);
-    dial(&t.a, 2); /* and the others do not mind */
+    dial(&t.a, 2); /* and the others are unaffected */
     say(&t.a, 1);
     until(t.loop, &t.b.frames, 1);
     finish(&t);
@@ -434,7 +434,7 @@ static void test_a_link_that_cannot_pair_moves_with_all_it_has(void **state)
 
     (void)state;
     begin(&t, &other.base);
-    t.a.offers[1].name[0] ^= 1; /* nobody is there */
+    t.a.offers[1].name[0] ^= 1; /* nothing listens there */
     dial(&t.a, 2);
     say(&t.a, 3);
     assert_int_equal(nx_link_send_part(t.a.link, &tx), NEXAR_OK);
@@ -524,8 +524,7 @@ static void test_descriptors_are_passed(void **state)
         assert_int_equal(read(ends[0], &name, sizeof(name)), sizeof(name));
         assert_int_equal(name, 100 + i + ((i % 2 == 0) ? UINT64_C(1) << 32 : UINT64_C(2) << 32));
     }
-    /* A part that is read while descriptors wait to be taken, one in a turn, is read all
-     * the same. */
+    /* A part is read even while descriptors wait to be taken, one per iteration. */
     assert_int_equal(nx_link_send_part(t.a.link, &tx), NEXAR_OK);
     for (int i = 0; i < 8; i++) {
         assert_int_equal(nx_shm_pass(t.a.link, 0, ends[1]), NEXAR_OK);
@@ -579,7 +578,7 @@ static void test_a_scribbler_ends_its_link_and_nothing_else(void **state)
         finish(&t);
         assert_int_equal(t.a.sent + t.b.sent, 2);
     }
-    assert_true(downs > 60); /* most of them were found out */
+    assert_true(downs > 60); /* most of them were detected */
 }
 
 /* ---- two processes ------------------------------------------------------------------- */
@@ -658,7 +657,7 @@ static void kill_in_the_middle(bool no_reading, bool placed)
     nx_loop_lock(loop);
     open_end(&e, loop, 1, no_reading);
     swap(&e, 1, c.in, c.out);
-    until(loop, &e.frames, 1); /* a round has come, and was right */
+    until(loop, &e.frames, 1); /* a round is complete, and was right */
     assert_false(e.bad);
     assert_true(e.bytes >= FAR);
     assert_int_equal(nx_shm_from_base(e.link)->pid, c.pid);
@@ -690,7 +689,7 @@ static void test_a_process_that_is_killed_is_noticed(void **state)
 
 enum { PARTS = 3, PART = 600 << 10 };
 
-/* So many at a time, until all have come. */
+/* |n| at a time, until all have arrived. */
 static void send_parts(both *t, const uint8_t *memory, int n)
 {
     const nx_bytes bytes = {.ptr = memory, .len = PART};
@@ -710,7 +709,7 @@ static void send_parts(both *t, const uint8_t *memory, int n)
     assert_int_equal(t->b.bytes, came);
 }
 
-/* A pair of which the second reads what the first sends; the memory to send. */
+/* A pair of which the second reads what the first sends; returns the memory to send. */
 static uint8_t *begin_reading(both *t)
 {
     uint8_t *memory = malloc(PART);
@@ -745,7 +744,7 @@ static void test_a_receiver_reads_at_once_where_that_is_faster(void **state)
     send_parts(&t, memory, 1);
     assert_int_equal(link->way, NX_BY_READING);
     assert_int_equal(link->ways[1].costs[NX_BY_READING], 1);
-    for (int i = 0; i < 3 * NX_ADAPTIVE_FIRST; i++) { /* the ring is tried meanwhile */
+    for (int i = 0; i < 3 * NX_ADAPTIVE_FIRST; i++) { /* the ring is tried in between */
         send_parts(&t, memory, 1 + i % PARTS);
     }
     assert_int_equal(t.a.downs + t.b.downs, 0);
@@ -792,8 +791,8 @@ static void test_a_signal_loses_nothing_of_what_is_read(void **state)
 
 /* ---- a peer that ends while the pair is made ----------------------------------------- */
 
-/* A process that listens at |offer|, and ends when |talks| words have come from a caller, or
- * before anybody called. */
+/* A process that listens at |offer|, and exits when |talks| packets have arrived from a caller, or
+ * before any call. */
 static pid_t fleeting(const nx_shm_offer *offer, int talks, int *ready)
 {
     struct sockaddr_storage address;

@@ -5,7 +5,7 @@
 #include "transport/sim/sim.h"
 #include "unit.h"
 
-/* ThreadSanitizer makes copying dear, and has nothing to see in one thread. */
+/* ThreadSanitizer makes copies expensive, and has nothing to check in one thread. */
 #ifdef __SANITIZE_THREAD__
 enum { FIRST_KIND = 3 };
 #else
@@ -14,7 +14,7 @@ enum { FIRST_KIND = 0 };
 
 #define MS UINT64_C(1000000)
 
-/* A kind of network; |real|: on a loop, in real time, as sockets would be. */
+/* A kind of network; |real|: on a loop, in real time, like sockets. */
 typedef struct kind {
     const char *name;
     nx_sim_path path;
@@ -67,7 +67,7 @@ static nexar_err dial(void *arg, const nx_link_up *up, void *const up_ctx[2], nx
     return err;
 }
 
-/* Every wait is short: the suite wants to be asked after every turn. */
+/* Every wait is short: the suite checks its condition after every iteration. */
 static bool progress_for_real(nx_loop *loop, bool (*done)(void *done_arg), void *done_arg)
 {
     uint64_t deadline_ns = nx_loop_now(loop) + 30000 * MS;

@@ -12,7 +12,7 @@
 /* One end: counts its upcalls. */
 typedef struct end {
     int ups, frames, sents, downs;
-    uint64_t bytes, hash; /* of all that came, in the order it came */
+    uint64_t bytes, hash; /* of all data, in order of arrival */
     nexar_err sent_err, down_err;
     nx_event *event;
     nx_loop *loop;

@@ -1,5 +1,5 @@
-/* tcp_auth_test.c - who gets in by TCP and who does not; strangers and their noise; a network
- * that cuts, alters and reads along. */
+/* tcp_auth_test.c - which peers TCP accepts and which it refuses; unknown peers and their noise; a
+ * network that cuts, alters and eavesdrops. */
 #include <errno.h>
 #include <fcntl.h>
 #include <gnutls/gnutls.h>
@@ -9,7 +9,7 @@
 #include "quic_pair.h"
 #include "tcp_inner.h"
 
-/* The cluster of quic_pair.h, whose members have endpoints of TCP too. */
+/* The cluster of quic_pair.h, whose members also have TCP endpoints. */
 typedef struct tcp_cluster {
     nxt_cluster c;
     nx_tcp *at[NXT_MEMBERS];
@@ -263,7 +263,7 @@ static int stranger(const tcp_cluster *t)
     return fd;
 }
 
-/* Whether the endpoint has closed the connection; what it says is read. */
+/* Whether the endpoint has closed the connection; reads and ignores its data. */
 static bool is_closed(int fd)
 {
     uint8_t buf[512];
@@ -296,7 +296,7 @@ static void test_what_is_not_tls_is_closed(void **state)
         const size_t len = (i == 2) ? 10 : strlen(said[i]);
 
         assert_int_equal(write(fd, said[i], len), (ssize_t)len);
-        if (i == 1) { /* a record of which nothing more comes */
+        if (i == 1) { /* a truncated record */
             assert_int_equal(shutdown(fd, SHUT_WR), 0);
         }
         nxt_until(t.c.loop, is_closed(fd));
@@ -353,7 +353,7 @@ static void test_a_silent_unauthenticated_peer_is_closed(void **state)
     close_cluster(&t);
 }
 
-/* One byte now and then does not buy time: the handshake as a whole has a limit. */
+/* A byte now and then does not buy time: the handshake as a whole has a limit. */
 static void test_a_slow_unauthenticated_peer_is_closed(void **state)
 {
     nx_tcp_config config;
@@ -394,7 +394,7 @@ static void test_many_unauthenticated_peers_do_not_keep_members_out(void **state
 
 /* ---- a network between --------------------------------------------------------------- */
 
-/* Passes on what the dialler sends, and what is answered; up to a point. */
+/* Forwards the dialler's data, and the answers, up to a point. */
 typedef struct relay {
     int door, front, back;
     struct sockaddr_storage to;
@@ -425,7 +425,7 @@ static void pump(relay *r, int from, int to, bool forth)
     }
 }
 
-/* For nxt_until: works, and says no. */
+/* For nxt_until: relays, and returns false. */
 static bool relayed(relay *r)
 {
     if (r->front < 0) {
@@ -463,7 +463,7 @@ static void close_relay(relay *r)
     (void)close(r->back);
 }
 
-/* A link through a relay, by which a frame has gone. */
+/* A link through a relay that has carried a frame. */
 static void open_through(tcp_cluster *t, relay *r, nxt_peer *p)
 {
     const nx_bytes secret = {SECRET, sizeof(SECRET)};
@@ -508,7 +508,7 @@ static void test_an_altered_byte_ends_the_link_and_delivers_nothing(void **state
     close_cluster(&t);
 }
 
-/* An end that TLS does not confirm is none: what was not whole is not delivered. */
+/* An end that TLS does not confirm does not count: incomplete data is not delivered. */
 static void test_a_truncated_stream_ends_the_link_and_delivers_nothing(void **state)
 {
     static uint8_t large[60000];

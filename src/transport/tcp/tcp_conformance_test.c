@@ -18,7 +18,7 @@
 typedef struct end {
     nx_identity *identity;
     nx_tcp *tcp;
-    const nx_link_up *up; /* of what it accepts */
+    const nx_link_up *up; /* of accepted links */
     void *up_ctx;
 } end;
 
@@ -163,8 +163,7 @@ static void silence(int fd)
     (void)nx_sys_close(null_fd);
 }
 
-/* No upcall is made any more, and the sockets are closed by the kernel, as those of a process that
- * was killed. */
+/* No upcall is made any more, and the kernel closes the sockets, as those of a killed process. */
 static void kill_end(void *arg, nx_link *link)
 {
     static const nx_link_up silent = {.on_sent = nx_link_sent_ignored};

@@ -159,7 +159,7 @@ static uint8_t byte_at(size_t i, size_t len)
     return (uint8_t)(i * 31 + len);
 }
 
-/* What nexar has sealed, GnuTLS reads. */
+/* GnuTLS reads what nexar has sealed. */
 static void own_sends(duo *d, size_t len)
 {
     uint8_t *buf, got[NX_RECORD_PLAIN + 1];
@@ -175,7 +175,7 @@ static void own_sends(duo *d, size_t len)
         assert_int_equal(gnutls_record_recv(d->peer, got, sizeof(got)), GNUTLS_E_AGAIN);
         return;
     }
-    do { /* a KeyUpdate may come before it */
+    do { /* a KeyUpdate may precede it */
         n = gnutls_record_recv(d->peer, got, sizeof(got));
     } while ((n == GNUTLS_E_AGAIN) && (d->to_peer.at < d->to_peer.len));
     assert_int_equal(n, len);
@@ -184,7 +184,7 @@ static void own_sends(duo *d, size_t len)
     }
 }
 
-/* The reverse; tickets and KeyUpdates may come before it. */
+/* The reverse; tickets and KeyUpdates may precede it. */
 static void peer_sends(duo *d, size_t len)
 {
     uint8_t data[NX_RECORD_PLAIN];
@@ -238,7 +238,7 @@ static void test_gnutls_reads_and_writes_what_nexar_does(void **state)
     }
 }
 
-/* Both ways, with and without an answer; GnuTLS takes no more than 8 in a second. */
+/* In both directions, with and without an answer; GnuTLS accepts at most 8 in a second. */
 static void test_keys_change_when_either_side_says_so(void **state)
 {
     duo *d;

@@ -1,6 +1,6 @@
 /*
- * conn_cut_test.c - networks that are cut for a while, in virtual time: nothing is lost,
- * nothing comes twice, and when the path is back it is used within a bound.
+ * conn_cut_test.c - networks that are cut for a while, in virtual time: nothing is lost, nothing
+ * arrives twice, and a recovered path is used within a bound.
  */
 #include <string.h>
 
@@ -13,7 +13,7 @@
 
 enum { PARTS_MOST = 200, BLOCK = 1 << 20, CUT_MOST_MS = 4900, HEARTBEAT_MS = 500, HOW = 3 };
 
-/* What the two ends do when the cut comes. */
+/* What the two ends do when the cut begins. */
 typedef enum load { BULK_BOTH, BULK_ONE_WAY, SMALL_ONE_WAY, IDLE, LOADS } load;
 
 static const char *const load_names[LOADS] = {"bulk both ways", "bulk one way", "short messages",
@@ -23,7 +23,7 @@ static uint8_t block[BLOCK];
 static nx_tx txs[2][PARTS_MOST];
 static nx_bytes bytes[2][PARTS_MOST];
 static size_t parts[2];
-static uint64_t frames[2], total[2], sums[2]; /* of what side i is to get */
+static uint64_t frames[2], total[2], sums[2]; /* of the data that side i should receive */
 
 static void queue_parts(nxt_sim *s, int from, size_t n, size_t most)
 {
@@ -117,14 +117,14 @@ static uint64_t got(const nxt_sim *s, int i)
     return s->side[i].bytes + s->side[i].frames[0] + s->side[i].frames[1];
 }
 
-/* Each side that has not got all yet has got something. */
+/* Whether each side with missing data has received some. */
 static bool all_go_on(const nxt_sim *s)
 {
     return (has_all(s, 0) || (got(s, 0) > had[0])) && (has_all(s, 1) || (got(s, 1) > had[1]));
 }
 
-/* A cut of |ns|, one way or both; returns how long it took from its end until what was
- * wanted came again. */
+/* A cut of |ns|, in one or both directions; returns the time from its end until the awaited data
+ * arrived again. */
 static uint64_t suffer(nxt_sim *s, load what, int how, uint64_t ns)
 {
     uint64_t healed;
@@ -188,8 +188,8 @@ static void test_a_cut_at_any_moment_loses_nothing(void **state)
     }
 }
 
-/* A member that does not answer is called ten times a second while it is dialled, so that its
- * host can say that it is no more; ngtcp2 would ask after 150, 450 and 1050 ms. */
+/* A member that does not answer is probed ten times a second while it is dialled, so that its host
+ * can report that the process has exited; ngtcp2 would probe after 150, 450 and 1050 ms. */
 static void test_a_member_that_is_dialled_is_called(void **state)
 {
     nxt_quic_net net = {.interface = 1472, .delay_ns = MS, .cut = true};

@@ -1,6 +1,6 @@
 /*
- * conn_direct_decrypt_test.c - parts that go straight to their place: all of them on a good
- * network, and none wrong on one where packets are lost, come late, twice, or changed.
+ * conn_direct_decrypt_test.c - parts decrypted in place: all of them on a good network, and none
+ * wrong on a network that loses, delays, duplicates, or changes packets.
  */
 #include <string.h>
 
@@ -22,7 +22,7 @@ static nx_bytes bytes[2][PARTS];
 static nxt_places places[2];
 static uint64_t total[2];
 
-/* What |i| sends to the other side; with |few| every part is smaller than a packet. */
+/* Queues the data from |i| to the other side; with |few| every part is smaller than a packet. */
 static void queue(nxt_sim *s, int i, bool few, unsigned int fickle)
 {
     nx_random_fill(&s->random.random, source[i], sizeof(source[i]));
@@ -55,13 +55,15 @@ static bool never(const nxt_sim *s)
     return false;
 }
 
-/* Everything is in its place, and nothing beside it; returns the share that came straight. */
+/* Everything is at its destination, and nothing else changed; returns the share that was decrypted
+ * in place. */
 static double exchange(const nxt_quic_net *net, uint64_t seed, bool few, unsigned int fickle)
 {
     nxt_sim s;
 
     nxt_sim_open(&s, net, seed);
-    s.net.flip_ppm = 0; /* who answers a false first packet is busy with it: endpoint_test */
+    s.net.flip_ppm =
+        0; /* an acceptor that answers a forged first packet is busy with it: endpoint_test */
     nxt_sim_connect(&s);
     s.net.flip_ppm = net->flip_ppm;
     queue(&s, 0, few, fickle);
@@ -107,7 +109,7 @@ static void test_by_gnutls_none_does(void **state)
     nx_aead_choose(NX_AEAD_AUTO);
 }
 
-/* Asked for a place, the receiver has one; asked again, it has not, or the other way round. */
+/* Asked for a destination, the receiver has one; asked again, it has none, or the reverse. */
 static void test_a_place_that_is_given_up_is_not_used(void **state)
 {
     nxt_quic_net host = {.interface = 61440, .same_host = true};

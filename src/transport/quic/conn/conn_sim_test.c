@@ -73,7 +73,7 @@ static void check(const nxt_sim *s)
     }
 }
 
-/* Parts and frames both ways over |net|: everything arrives, once and in order. */
+/* Parts and frames in both directions over |net|: everything arrives, once and in order. */
 static void exchange(const nxt_quic_net *net, uint64_t seed, size_t n, size_t most,
                      uint64_t limit_ns)
 {
@@ -151,7 +151,7 @@ static bool nothing_is_left(const nxt_sim *s)
     return false;
 }
 
-/* What the path carries is found, up to what the interface allows. */
+/* The largest datagram of the path is found, up to the interface's limit. */
 static void test_the_path_is_searched_for_its_mtu(void **state)
 {
     static const struct {
@@ -188,7 +188,7 @@ static bool some_has_come(const nxt_sim *s)
     return s->side[1].bytes >= some_bytes;
 }
 
-/* The path swallows what it carried before. */
+/* The path drops datagrams of a size that it carried before. */
 static void test_a_black_hole_is_got_round(void **state)
 {
     nxt_quic_net net = {.interface = 8972, .delay_ns = 5 * MS};
@@ -285,7 +285,7 @@ static void test_cancelled_parts_come_back_and_the_window_too(void **state)
     nxt_sim_close(&s);
 }
 
-/* A peer need not be of our making, nor a member: it may say what it likes. */
+/* A peer need not be nexar, nor a member: it may send any reason. */
 static void test_the_reason_of_a_peer_is_one_line_of_plain_text(void **state)
 {
     static const char reason[] =

@@ -1,6 +1,6 @@
 /*
- * roam_test.c - links whose addresses cease to work, in virtual time: between two
- * endpoints there are two relays, each of them a path with an address at either end.
+ * roam_test.c - links whose addresses stop working, in virtual time: between two endpoints there
+ * are two relays, each of them a path with an address at either end.
  */
 #include <errno.h>
 #include <unistd.h>
@@ -12,9 +12,9 @@
 enum { PATHS = 2, PARTS = 6, PART = 1 << 20, PACKET = 65536 };
 
 typedef struct relay {
-    int front, back;                           /* what the dialler sees, and the other */
+    int front, back;                           /* the side to the dialler, and the other side */
     struct sockaddr_storage front_at, back_at; /* their addresses */
-    struct sockaddr_storage dialler;           /* where what comes by |back| goes */
+    struct sockaddr_storage dialler;           /* the destination of packets from |back| */
     bool cut_there, cut_back;                  /* swallows it */
 } relay;
 
@@ -22,9 +22,9 @@ typedef struct net {
     nxt_timed t;
     relay path[PATHS];
     nxt_peer p, *other; /* the dialler's end, and the other */
-    int mocker;         /* copies all to the acceptor, before it comes; -1: nobody */
+    int mocker; /* copies everything to the acceptor before the original arrives; -1: none */
     nx_tx tx[2][PARTS];
-    uint64_t bytes, sum; /* of what each gets */
+    uint64_t bytes, sum; /* received by each side */
     uint8_t last[64];    /* how the last packet of the dialler began */
 } net;
 
@@ -50,7 +50,7 @@ static void send_to(int fd, const uint8_t *packet, ssize_t n, const struct socka
                   sizeof(struct sockaddr_in));
 }
 
-/* Whether a packet was read from |fd|; what the network says of others is no news. */
+/* Whether a packet was read from |fd|; errors about other packets are ignored. */
 static bool take(int fd, uint8_t *packet, ssize_t *n, struct sockaddr_storage *from)
 {
     socklen_t len = sizeof(*from);
@@ -86,7 +86,7 @@ static void pass_on(nxt_timed *t)
     }
 }
 
-/* A link by the first path; both ends know of both. */
+/* A link over the first path; both ends know both paths. */
 static void open_net(net *w)
 {
     struct sockaddr_storage addresses[PATHS];
@@ -188,7 +188,7 @@ static void test_a_link_migrates_to_another_path(void **state)
         send_parts(&w, 0, PARTS);
         send_parts(&w, 1, PARTS);
         nxt_timed_until(&w.t, (w.other->bytes > PART) && (w.p.bytes > PART), 5 * NXT_SECOND_NS);
-        cut(&w, gone, true, true); /* permanently, for all it knows */
+        cut(&w, gone, true, true); /* permanently, as far as it can tell */
         begin = w.t.clock.ns;
         nxt_timed_until(&w.t, is_by(&w, 1 - gone), 2 * NXT_SECOND_NS);
         print_message("the other path is in use after %.0f ms\n",
@@ -204,7 +204,7 @@ static void test_a_link_migrates_to_another_path(void **state)
     close_net(&w);
 }
 
-/* The acceptor has data to send, and the other does not even know that the path is gone. */
+/* The acceptor has data to send, and the other side does not even know that the path has failed. */
 static void test_an_acceptor_finds_the_dialler_too(void **state)
 {
     net w;
@@ -222,7 +222,7 @@ static void test_an_acceptor_finds_the_dialler_too(void **state)
     }
 }
 
-/* As when a router forgets which port was whose. */
+/* Like a router that forgets a port mapping. */
 static void test_a_peer_whose_address_has_changed_is_followed(void **state)
 {
     relay *r;
@@ -242,7 +242,7 @@ static void test_a_peer_whose_address_has_changed_is_followed(void **state)
     close_net(&w);
 }
 
-/* Its host says that nothing listens at the old address, and at the other it lives. */
+/* Its host reports that nothing listens at the old address, and the peer lives at the other. */
 static void test_a_refusal_does_not_end_a_peer_that_answers_elsewhere(void **state)
 {
     net w;
@@ -277,7 +277,7 @@ static void test_replayed_packets_migrate_no_connection(void **state)
     close_net(&w);
 }
 
-/* A refusal counts if it shows what was sent, and only then. */
+/* A refusal counts only if it quotes a packet that was sent. */
 static void test_a_forged_refusal_ends_nothing(void **state)
 {
     nx_udp_refusal forged = {.code = ECONNREFUSED, .sent = data, .len = 64};
@@ -308,7 +308,7 @@ static void refuse_once(net *w)
         k, &(nx_udp_refusal){.code = ECONNREFUSED, .sent = w->last, .len = sizeof(w->last)});
 }
 
-/* A host that has said it often does not say it again for a second. */
+/* A host that has sent many refusals sends no more for a second. */
 static void test_one_refusal_and_then_silence_end_a_peer(void **state)
 {
     uint64_t begin;
@@ -368,7 +368,7 @@ static void test_one_icmp_error_does_not_end_a_peer_that_answers(void **state)
     cut(&w, 1, false, false);
     nxt_timed_until(&w.t, w.other->frames == 1, NXT_SECOND_NS);
     nxt_timed_pass(&w.t, NXT_SECOND_NS);
-    refuse_once(&w); /* and there is nothing to answer; later it takes its time for that */
+    refuse_once(&w); /* and there is no packet to refuse; later it delays its refusals */
     nxt_timed_pass(&w.t, NXT_SECOND_NS);
     cut(&w, 1, true, true);
     say(w.p.link);
@@ -379,7 +379,7 @@ static void test_one_icmp_error_does_not_end_a_peer_that_answers(void **state)
     close_net(&w);
 }
 
-/* Either path, or both, cut and back, one way or both, at any time. */
+/* Either path, or both, cut and restored, in one or both directions, at any time. */
 static void test_paths_that_come_and_go_lose_nothing(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
 /*
- * aead_test.c - our AES-GCM against published vectors, and against GnuTLS for every
- * length and alignment.
+ * aead_test.c - nexar's own AES-GCM against published vectors, and against GnuTLS for every length
+ * and alignment.
  *
  * Vectors: FIPS 197 appendix C; the test cases of "The Galois/Counter Mode of
  * Operation" (McGrew, Viega) that NIST publishes with SP 800-38D.
@@ -132,7 +132,7 @@ static void pair_close(pair *p)
     gnutls_aead_cipher_deinit(p->other);
 }
 
-/* Seals |len| bytes by both, opens them by ours, apart and in place. */
+/* Seals |len| bytes by both, opens them by nexar's own, separately and in place. */
 static void compare(pair *p, size_t head_len, size_t len, size_t from, size_t to)
 {
     nx_aead_text text = {.nonce = p->nonce,
@@ -216,7 +216,7 @@ static void test_every_head_is_as_by_gnutls(void **state)
     pair_close(&p);
 }
 
-/* Nothing is there that could be fetched, and memory that is stays as it is. */
+/* There is nothing to fetch, and memory stays unchanged. */
 static void test_a_hint_changes_nothing(void **state)
 {
     static const uint8_t *const nowhere = (const uint8_t *)(uintptr_t)4096;
@@ -247,7 +247,7 @@ static void test_a_hint_changes_nothing(void **state)
 enum { AROUND = 64 };
 static uint8_t place[ROOM + 2 * AROUND];
 
-/* Opens what is sealed with bytes [from, to) of its |len| going elsewhere. */
+/* Opens a sealed text with bytes [from, to) of its |len| going elsewhere. */
 static void open_to_place(const pair *p, nx_aead_text *text, size_t from, size_t to)
 {
     const size_t len = text->len - NX_AEAD_TAG;
@@ -266,7 +266,7 @@ static void open_to_place(const pair *p, nx_aead_text *text, size_t from, size_t
     }
 }
 
-/* All places whose ends are some steps from those of the text. */
+/* All places whose ends are some steps from the ends of the text. */
 static void open_to_places(const pair *p, nx_aead_text *text)
 {
     static const size_t steps[] = {0, 1, 7, 64, 190, 191, 192, 193, 300, 384, 385, 576, 998};
@@ -404,7 +404,8 @@ static void test_a_key_seals_no_more_than_it_may(void **state)
     assert_true(nx_aead_seal(p.own, &text, sealed));
     each = nx_aead_used(p.own);
     assert_true(each == 61440 / 16 + 1 + 2);
-    assert_true(NX_AEAD_BLOCKS_MAX / each >= (UINT64_C(1) << 23)); /* ngtcp2's limit comes first */
+    assert_true(NX_AEAD_BLOCKS_MAX / each >=
+                (UINT64_C(1) << 23)); /* ngtcp2's limit is reached first */
     nx_aead_set_used(p.own, NX_AEAD_BLOCKS_MAX - each);
     assert_true(nx_aead_seal(p.own, &text, sealed));
     memset(sealed, 0x5a, 64);

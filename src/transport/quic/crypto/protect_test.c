@@ -1,6 +1,6 @@
 /*
- * protect_test.c - the keys of RFC 9001's examples, and connections whose packets are protected by
- * ours, by GnuTLS, or by either at one end; key updates in flight.
+ * protect_test.c - the keys of RFC 9001's examples, and connections whose packets nexar's own AEAD,
+ * GnuTLS, or one of each protects; key updates in flight.
  */
 #include "protect.h"
 
@@ -119,20 +119,20 @@ static bool all_has_come(const nxt_sim *s)
            nx_sendq_empty(&s->side[1].q);
 }
 
-/* It is refused until the last keys have been in use for some probe time-outs. */
+/* ngtcp2 refuses an update until the last keys have been in use for some probe time-outs. */
 static bool update_begun(const nxt_sim *s)
 {
     return ngtcp2_conn_initiate_key_update(s->side[updater].conn->ng, s->now_ns) == 0;
 }
 
-/* Data both ways, several times, with new keys from one end or the other in the midst
- * of each but the first; returns how many keys the ends have made of ours. */
+/* Data in both directions, several times, with new keys from one end or the other in the middle of
+ * each but the first; returns the number of nexar's own keys. */
 static void exchange(const nxt_quic_net *net, const bool own[2], int updates, unsigned int made[2])
 {
     nxt_sim s;
 
     want_bytes = want_sum = 0;
-    nx_aead_choose(own[0] ? NX_AEAD_AUTO : NX_AEAD_GNUTLS); /* the dialler is there at once */
+    nx_aead_choose(own[0] ? NX_AEAD_AUTO : NX_AEAD_GNUTLS); /* the dialler is created immediately */
     nxt_sim_open(&s, net, 3);
     nx_aead_choose(own[1] ? NX_AEAD_AUTO : NX_AEAD_GNUTLS); /* the other with its first packet */
     nxt_sim_connect(&s);
@@ -142,7 +142,7 @@ static void exchange(const nxt_quic_net *net, const bool own[2], int updates, un
         queue(&s, 1, 0);
         updater = u % 2;
         assert_true((u == 0) || nxt_sim_run(&s, update_begun, 600 * SECOND));
-        queue(&s, 0, 1); /* with the new keys, if the others have all gone */
+        queue(&s, 0, 1); /* with the new keys, if the others are all sent */
         queue(&s, 1, 1);
         assert_true(nxt_sim_run(&s, all_has_come, 600 * SECOND));
     }

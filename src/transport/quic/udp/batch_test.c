@@ -1,5 +1,4 @@
-/* batch_test.c - batches that the socket does not take now, or never: here it is the test that
- * says so. */
+/* batch_test.c - batches that the socket refuses now, or always: here the test decides. */
 #include <errno.h>
 #include <netinet/udp.h>
 #include <string.h>
@@ -12,8 +11,8 @@
 #include "transport/quic/conn/conn_impl.h"
 #include "transport/quic/endpoint.h"
 
-/* Sends by |fd| to |port| (0: any) fail with |code|, if |cut| only those of several datagrams;
- * those to |counted| are counted. */
+/* Sends by |fd| to |port| (0: any) fail with |code|, if |cut| only sends of several datagrams;
+ * sends to |counted| are counted. */
 static struct {
     int fd, code;
     bool cut;
@@ -23,7 +22,7 @@ static struct {
 
 static bool is_cut(const struct msghdr *message)
 {
-    struct msghdr copy = *message; /* CMSG_NXTHDR wants no const */
+    struct msghdr copy = *message; /* CMSG_NXTHDR requires a pointer that is not const */
 
     for (struct cmsghdr *c = CMSG_FIRSTHDR(&copy); c != NULL; c = CMSG_NXTHDR(&copy, c)) {
         if ((c->cmsg_level == IPPROTO_UDP) && (c->cmsg_type == UDP_SEGMENT)) {
@@ -68,7 +67,7 @@ static nx_conn *conn_of(nx_link *link)
     return nx_list_entry(link, nx_quic_link, base)->used->conn;
 }
 
-/* at[0] has links to the others, and has heard of each. */
+/* at[0] has links to the others, and has heard from each. */
 static void open_links(nxt_cluster *c, nxt_peer *p, size_t n)
 {
     nxt_cluster_open(c, n + 1);
@@ -83,8 +82,8 @@ static void open_links(nxt_cluster *c, nxt_peer *p, size_t n)
     net.fd = nx_udp_fd(c->at[0].quic->udp);
 }
 
-/* A short packet, whose send fails, and a longer one behind it, which begins the next batch; then
- * the turn of another connection. */
+/* A short packet, whose send fails, and a longer one after it, which begins the next batch; then
+ * another connection writes. */
 static void test_the_remains_of_a_failed_episode_mislead_no_rank(void **state)
 {
     nxt_cluster c;
@@ -111,7 +110,7 @@ static void test_the_remains_of_a_failed_episode_mislead_no_rank(void **state)
     nxt_cluster_close(&c);
 }
 
-/* Its owner may spin for long before it sleeps and hears of it from the kernel. */
+/* Its owner may spin for long before it sleeps and the kernel reports the socket. */
 static void test_a_spinning_thread_retries_a_full_socket(void **state)
 {
     nxt_cluster c;
@@ -180,7 +179,7 @@ static void test_a_device_that_cannot_cut_is_given_single_datagrams(void **state
     nx_udp_close(u);
 }
 
-/* A time that was read before the datagrams came would make round trips too short. */
+/* A time read before the datagrams arrived would make round trips too short. */
 typedef struct order {
     size_t batches, datagrams;
 } order;

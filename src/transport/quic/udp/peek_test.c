@@ -24,7 +24,7 @@ static const example examples[] = {
     {"0e07800010008000ea00", 65000, 7, 4096, 10, 60000 - 96},
     {"0a0744d2", 1238, 7, 0, 4, 1234},
     {"0a0744d2", 1237, -1, 0, 0, 0}, /* one byte short */
-    /* Behind what makes no call up. */
+    /* After frames without a callback. */
     {"000001", 60000, -1, 0, 0, 0}, /* padding without end */
     {"0108"
      "07",
@@ -92,7 +92,7 @@ static void test_examples(void **state)
     }
 }
 
-/* However little is known of it: the same, or nothing. */
+/* With any prefix of the head: the same result, or none. */
 static void test_a_part_of_the_head_is_not_enough(void **state)
 {
     uint8_t head[32];

@@ -1,6 +1,6 @@
-/* udp_test.c - the socket: what is sent arrives, by whatever calls the kernel has (all of this is
- * also run where it refuses some: tests/udp_limits_test.sh); what an error means, and what it does
- * not. */
+/* udp_test.c - the socket: datagrams arrive, by whatever calls the kernel has
+ * (tests/udp_limits_test.sh also runs this where the kernel refuses some); the meaning of errors.
+ */
 #include "udp.h"
 
 #include <string.h>
@@ -75,7 +75,7 @@ static void test_datagrams_of_one_send_arrive_apart(void **state)
     nx_udp_close(u);
 }
 
-/* In large sends and small ones, which come in large reads and small ones. */
+/* In large sends and small ones, which arrive in large reads and small ones. */
 static void test_datagrams_arrive_whole_and_in_order(void **state)
 {
     static uint8_t data[(SEGMENTS - 1) * SEGMENT + LAST];
@@ -105,8 +105,8 @@ static void test_datagrams_arrive_whole_and_in_order(void **state)
     nx_udp_close(u);
 }
 
-/* An interface that is gone takes its address with it: no reason to send large batches in single
- * datagrams permanently. */
+/* An interface that disappears takes its address with it: no reason to send single datagrams
+ * instead of large batches permanently. */
 static void test_a_source_that_is_gone_leaves_batches_on(void **state)
 {
     static const uint8_t data[10000];
