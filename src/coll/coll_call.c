@@ -106,7 +106,7 @@ bool nx_mark_equal(const nx_mark *a, const nx_mark *b)
     return (a->word[0] == b->word[0]) && (a->word[1] == b->word[1]);
 }
 
-/* ---- words --------------------------------------------------------------------------- */
+/* ---- error text ---------------------------------------------------------------------- */
 
 typedef struct fields {
     unsigned kind, guise, dtype, op, root;

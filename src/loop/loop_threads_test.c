@@ -70,7 +70,7 @@ static void test_a_baton_goes_round_all_threads(void **state)
     relay(20000, true);
 }
 
-/* ---- handing over -------------------------------------------------------------- */
+/* ---- passing the duty on ------------------------------------------------------- */
 
 static bool drives_or_parks(const nx_loop *loop, size_t waiters)
 {

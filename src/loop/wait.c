@@ -235,7 +235,7 @@ static void drive(nx_loop *loop, const nx_event *event, uint64_t until_ns)
     nx_loop_run_tasks(loop);
 }
 
-/* ---- looking without waiting -------------------------------------------------- */
+/* ---- polling without waiting -------------------------------------------------- */
 
 /* The clock, which takes as long as a poll, is read only once per LOOK_CLOCK_EVERY polls. [polls;
  * nexar bench pingpong -b 8] */

@@ -19,7 +19,7 @@
  *   fetch_sender.c    answers such a fetch
  *   request.c         completion of requests
  *   revoke.c          ends everything that waits in one context
- *   share.c           division of the pool; peers that join and leave
+ *   credit_division.c           division of the pool; peers that join and leave
  *   msg.c             create, close, destroy, probe, cancel, stats
  */
 #ifndef NX_ENGINE_H
@@ -237,7 +237,7 @@ void nx_peer_release(nx_peer *p, nx_class class, uint64_t cost);
 /* Counts bytes that enter the pool; negative: that leave it. */
 void nx_pool_count(nx_msg *m, int64_t bytes);
 
-/* ---- share.c ------------------------------------------------------------------------- */
+/* ---- credit_division.c --------------------------------------------------------------- */
 
 /* Divides the pool of a new engine among its |fresh| peers. */
 void nx_credit_division_start(nx_msg *m);
@@ -327,7 +327,7 @@ void nx_post_begin(nx_msg *m, nx_req *r, nx_req_kind kind, const nx_key *key, nx
 /* The match |r| takes |in|; both are in no set. */
 void nx_matched_keep(nx_inbound *in, nx_req *r);
 
-/* ---- local.c ------------------------------------------------------------------------- */
+/* ---- loopback.c ---------------------------------------------------------------------- */
 
 void nx_local_send(nx_msg *m, nx_req *r);
 /* |r| takes |in|, sent by the own rank. */

@@ -171,7 +171,7 @@ nexar_err nx_msg_send_control(nx_msg *m, uint32_t peer, const void *data, size_t
     return err;
 }
 
-/* ---- leaving ------------------------------------------------------------------------- */
+/* ---- leaving the engine -------------------------------------------------------------- */
 
 static void close_idle(nx_msg *m)
 {

@@ -181,7 +181,7 @@ static void test_the_first_frame_must_be_hello(void **state)
     expect_end(net, "not HELLO");
 }
 
-/* ---- more than was allowed ----------------------------------------------------------- */
+/* ---- limits exceeded ----------------------------------------------------------------- */
 
 static void test_more_messages_than_the_credit_end_the_link(void **state)
 {

@@ -18,7 +18,7 @@ static nxt_net *make(uint32_t nodes, uint64_t seed)
     return nxt_net_plain(nodes, seed, POOL);
 }
 
-/* ---- the way of a message ------------------------------------------------------------ */
+/* ---- the path of a message ----------------------------------------------------------- */
 
 static const size_t sizes[] = {0,          1,          31,         32,        33,
                                INLINE - 1, INLINE,     INLINE + 1, EAGER - 1, EAGER,
@@ -357,7 +357,7 @@ static void test_a_truncated_message_reports_its_length(void **state)
     }
 }
 
-/* ---- to oneself ---------------------------------------------------------------------- */
+/* ---- to the own rank ----------------------------------------------------------------- */
 
 static void test_messages_to_oneself_arrive_posted_or_not(void **state)
 {

@@ -65,7 +65,7 @@ nexar_err nx_peer_connect(nx_peer *p)
     return err;
 }
 
-/* ---- telling ------------------------------------------------------------------------- */
+/* ---- frames to the peer -------------------------------------------------------------- */
 
 void nx_peer_send_frame(nx_peer *p, nx_lane lane, const nx_frame *f)
 {
@@ -260,7 +260,7 @@ bool nx_peer_idle(const nx_peer *p)
     return nx_list_empty(&p->busy) && (p->matched == 0);
 }
 
-/* ---- calls up ------------------------------------------------------------------------ */
+/* ---- upcalls ------------------------------------------------------------------------- */
 
 static void on_hello(nx_peer *p, const nx_frame *f)
 {

@@ -103,7 +103,7 @@ void nx_recv_meet(nx_inbound *in, nx_req *r)
     stream(in, r);
 }
 
-/* ---- nobody's messages --------------------------------------------------------------- */
+/* ---- unmatched messages -------------------------------------------------------------- */
 
 /* Discards an unmatched message in no set; its later bytes are dropped, like the bytes of a
  * retracted message. */
@@ -509,7 +509,7 @@ void *nx_recv_want(nx_peer *p, uint64_t id, uint64_t off, size_t *len)
     return nx_delivery_place(&in->req->recv.delivery, part, off, len);
 }
 
-/* ---- the end of a peer --------------------------------------------------------------- */
+/* ---- a failed peer ------------------------------------------------------------------- */
 
 void nx_recv_fail_all(nx_peer *p)
 {

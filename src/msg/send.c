@@ -328,7 +328,7 @@ void nx_msg_send_stream(nx_msg *m, nx_req *req, uint32_t peer, nx_context contex
     nx_msg_leave(m);
 }
 
-/* ---- what the other side says -------------------------------------------------------- */
+/* ---- events from the receiver -------------------------------------------------------- */
 
 /* Completes |r| if nothing is left to do for it. */
 static void settle(nx_msg *m, nx_req *r)
@@ -440,7 +440,7 @@ void nx_msg_send_more(nx_msg *m, nx_req *req, nx_bytes next)
     nx_msg_leave(m);
 }
 
-/* ---- before its time ----------------------------------------------------------------- */
+/* ---- early end ----------------------------------------------------------------------- */
 
 /* Fails |r| with |err| and |why| once the transport has released it. */
 static void end_later(nx_msg *m, nx_req *r, nexar_err err, const char *why)

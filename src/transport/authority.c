@@ -220,7 +220,7 @@ nexar_err nx_authority_sign(const nx_authority *a, const nx_der *csr, uint64_t m
     return err;
 }
 
-/* ---- keeping it ---------------------------------------------------------------------- */
+/* ---- export and import --------------------------------------------------------------- */
 
 /* Adds |part| to the text. */
 static nexar_err add(const gnutls_datum_t *part, char *text, size_t *len)

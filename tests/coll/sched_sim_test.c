@@ -195,7 +195,7 @@ static void test_empty_messages_and_empty_schedules_are_fine(void **state)
     assert_fine(h, recv);
 }
 
-/* ---- wrong in any order ------------------------------------------------------- */
+/* ---- faults in any order ------------------------------------------------------ */
 
 static void test_a_message_that_nobody_receives_is_found(void **state)
 {
@@ -312,7 +312,7 @@ static void test_a_reduction_onto_half_of_its_source_is_found(void **state)
     assert_refused(h, NXT_BAD_REF);
 }
 
-/* ---- wrong in some order -------------------------------------------------------- */
+/* ---- faults in some orders ------------------------------------------------------ */
 
 /* Rank 0 sends a block and overwrites it; the wait that should be there is
  * |after|. */

@@ -1,11 +1,11 @@
 /*
- * crowd.c - many connections to the seed at once, of someone who knows its address
- * and its key, has no token, and never says hello.
+ * crowd.c - many concurrent connections to the seed, by a process that knows the seed's
+ * address and key, has no token, and never sends a HELLO.
  *
  *     NEXAR_JOIN=... crowd COUNT
  *
- * Prints "up N" and "ready" when each of them has come up or failed, or after 20 s, or later when
- * a fifth has come up, and keeps them until its standard input ends.
+ * Prints "up N" and "ready" when each connection has come up or failed, or after 20 s, or later
+ * when a fifth has come up, and keeps the connections until its standard input ends.
  */
 #include <poll.h>
 #include <stdio.h>

@@ -5,8 +5,8 @@
  *     exchange [--until FILE] [--survive] [ROUNDS] [LARGEST]
  *
  * Prints "rank R of N" when the world has formed, "round K" after each round, and
- * "exchange ok: ..." at the end.  With --until the rounds go on until rank 0 finds
- * the file.  With --survive a rank that is lost is told of and left out, in
+ * "exchange ok: ..." at the end.  With --until the rounds continue until rank 0 finds the
+ * file.  With --survive each rank reports a failed rank and continues without it:
  *
  *     lost rank P after S s: NAME: sentence
  *

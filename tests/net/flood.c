@@ -1,12 +1,12 @@
 /*
- * flood.c - throws garbage at UDP ports until its standard input ends.
+ * flood.c - sends garbage to UDP ports until its standard input ends.
  *
  *     flood ADDRESS:PORT...
  *
  * A third are random bytes, a third look like the first packet of a QUIC client
- * (so that it takes a key and a decryption to see that they are not), a third like
- * packets of a connection that is unknown.  Always the same ones.  Prints "ready"
- * after the first thousand, and in the end "sent N".
+ * (so that the receiver needs a key and a decryption to reject them), a third like
+ * packets of an unknown connection.  The sequence is always the same.  Prints "ready" after
+ * the first thousand packets, and "sent N" at the end.
  */
 #include <arpa/inet.h>
 #include <poll.h>

@@ -1,8 +1,8 @@
 /*
  * misuse.c - incorrect programs, for tests of the error messages about them.
  *
- *     misuse late GO COME   two barriers, then an allreduce: all when the file GO is
- *                           there, the last but one only when COME is there too
+ *     misuse late GO COME   two barriers, then an allreduce: all when the file GO
+ *                           exists, the last but one only when COME exists too
  *     misuse agree GO COME  the same with an agreement instead of the allreduce
  *     misuse cross          ranks 0 and 1 each wait for the other's message
  *     misuse tags           rank 0 waits for tag 7 of rank 1, which has sent tag 8
@@ -12,11 +12,11 @@
  *     misuse request GO     an iallreduce of rank 0, which computes until the file GO is there;
  *                           the others call it only then
  *     misuse local N GO     as idle, N ranks in one process
- *     misuse differ WHAT    operation #7 is another one on rank 1: kind, count, dtype, op
+ *     misuse differ WHAT    operation #7 differs on rank 1: kind, count, dtype, op
  *                           or root
  *
- * Every rank first prints "rank R pid P".  differ prints the sentence of every rank, and
- * how long it took to come: the slowest rank of the best of ROUNDS.
+ * Every rank first prints "rank R pid P".  differ prints the error message of every
+ * rank, and its delay: the slowest rank of the best of ROUNDS.
  */
 #include <nexar.h>
 

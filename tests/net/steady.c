@@ -4,10 +4,10 @@
  *
  *     steady --until FILE stream|small|large|rpc|idle
  *
- *     stream  messages of 1 MiB to the next rank, numbered: none may be missing or twice
+ *     stream  messages of 1 MiB to the next rank, numbered: none may be missing or repeated
  *     small   allreduces of 8 bytes, large: of 4 MiB
  *     rpc     calls to the next rank, which counts them
- *     idle    nothing; then a message goes round
+ *     idle    nothing; then a message travels around the ring
  *
  * Prints "begun" after the first step, "pause FROM TO" (in ms since 1970) for each step
  * that took longer than 150 ms and, when rank 0 has found the file, "steady ok: N steps".
@@ -59,7 +59,7 @@ static int64_t now_ms(void)
     return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
 }
 
-/* ---- what is done ------------------------------------------------------------------- */
+/* ---- operations --------------------------------------------------------------------- */
 
 static void fill(uint64_t *words, uint64_t number, int from)
 {
@@ -160,7 +160,7 @@ static void step(uint64_t number)
     }
 }
 
-/* ---- over and over -------------------------------------------------------------------- */
+/* ---- repetition ----------------------------------------------------------------------- */
 
 static bool is_over(void)
 {

@@ -1,20 +1,19 @@
 /*
- * wire.c - a network in user space, with faults by seed: since the kernel of a
- * test machine may have no netem.
+ * wire.c - a network in user space, with reproducible faults: the kernel of a
+ * test machine may lack netem.
  *
  *     wire [option]... NAMESPACE=ADDRESS[,ADDRESS]...
  *
  * Opens a tun device "nx0" in each network namespace (a name, or a path) and carries
  * IP packets from one to the other by their destination address: lost, delayed,
- * doubled, out of order as the options say, the same for the same seed.  Prints "ready" when the
- * devices are there (the caller gives them their addresses and takes them up),
- * then obeys lines on its standard input, says "done" after each, and ends when
- * that ends:
+ * duplicated, reordered as the options say, the same for the same seed.  Prints "ready" when the
+ * devices exist (the caller assigns their addresses and brings them up), then executes
+ * lines of its standard input, prints "done" after each, and exits at end of input:
  *
- *     rate MBIT (a bottleneck on the way to each host; 0: none) | queue KIB (before the
- *     bottleneck; more is dropped) | loss PERCENT | delay MS | jitter MS | double PERCENT | mtu
- * BYTES (larger packets vanish: a black hole) | cut NAMESPACE | mute NAMESPACE (what it sends is
- * lost) | deaf NAMESPACE (what it is sent is lost) | heal NAMESPACE
+ *     rate MBIT (a bottleneck on the path to each host; 0: none) | queue KIB (before the
+ *     bottleneck; excess is dropped) | loss PERCENT | delay MS | jitter MS | double PERCENT | mtu
+ *     BYTES (larger packets vanish: a black hole) | cut NAMESPACE | mute NAMESPACE (packets from
+ *     it are lost) | deaf NAMESPACE (packets to it are lost) | heal NAMESPACE
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -83,7 +82,7 @@ static double chance(void)
     return (double)(state >> 11) / 9007199254740992.0;
 }
 
-/* ---- the queue of what is on its way -------------------------------------------- */
+/* ---- packets in flight ---------------------------------------------------------- */
 
 static bool before(const packet *a, const packet *b)
 {

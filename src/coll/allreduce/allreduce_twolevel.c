@@ -150,7 +150,7 @@ nexar_err nx_allreduce_twolevel_ring(nx_sched *s, const nx_coll *c)
     return build(s, c, nx_hosts_least(c->hosts), nx_allreduce_ring);
 }
 
-/* ---- what it costs ------------------------------------------------------------------- */
+/* ---- cost ---------------------------------------------------------------------------- */
 
 typedef struct guess {
     uint32_t leaders, others; /* of a host */

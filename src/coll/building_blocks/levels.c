@@ -121,7 +121,7 @@ void nx_levels_to_hosts(nx_sched *s, const nx_levels *v, nx_ref to, nx_ref from,
     reorder(s, v, from, to, each, false);
 }
 
-/* ---- what they cost ------------------------------------------------------------------ */
+/* ---- costs --------------------------------------------------------------------------- */
 
 nx_net nx_net_across(const nx_net *net, uint32_t leaders)
 {

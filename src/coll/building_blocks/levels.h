@@ -72,7 +72,7 @@ nx_split nx_levels_blocks(const nx_levels *v, size_t each);
 void nx_levels_to_ranks(nx_sched *s, const nx_levels *v, nx_ref to, nx_ref from, size_t each);
 void nx_levels_to_hosts(nx_sched *s, const nx_levels *v, nx_ref to, nx_ref from, size_t each);
 
-/* ---- what they cost ------------------------------------------------------------------ */
+/* ---- costs --------------------------------------------------------------------------- */
 
 /* The network as seen by |leaders| ranks per host, which share its links, and as seen by the ranks
  * of the largest host. */

@@ -32,7 +32,7 @@ static size_t lay_out(const nx_compress *c, const size_t *counts, size_t *displs
     return end;
 }
 
-/* ---- taking -------------------------------------------------------------------------- */
+/* ---- selecting elements -------------------------------------------------------------- */
 
 /* The number of taken elements in each shard. */
 static void count_taken(const nx_compress *c, nx_cut cut, size_t *entries)

@@ -139,7 +139,7 @@ static void test_segments_follow_one_another(void **state)
     assert_int_equal(f.sent, 100);
 }
 
-/* ---- what is shared ------------------------------------------------------------------ */
+/* ---- shared resources ---------------------------------------------------------------- */
 
 /* Ranks 0, 1 send to ranks 2, 3. */
 static nexar_err two_pairs(void *ctx, uint32_t rank, nx_sched *s)

@@ -35,7 +35,7 @@ NX_MUST_CHECK nexar_err nx_net_hosts(const nx_net *net, nx_hosts **out);
 /* The largest number of ranks on one host. */
 uint32_t nx_net_per_host(const nx_net *net);
 
-/* ---- what a round asks of the network ------------------------------------------------ */
+/* ---- load of a round on the network -------------------------------------------------- */
 
 typedef struct nx_load {
     uint32_t out; /* messages that leave the most loaded host */

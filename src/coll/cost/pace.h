@@ -16,7 +16,7 @@ double nx_net_reduce(const nx_net *net, uint64_t len);
 /* One message of |len| elements, alone, from its send to the end of its receive. */
 double nx_net_message(const nx_net *net, bool local, uint64_t len);
 
-/* ---- rounds, one after the other ----------------------------------------------------- */
+/* ---- consecutive rounds -------------------------------------------------------------- */
 
 /*
  * Ranks that share a wire queue for it once and keep their order in the following rounds, so the

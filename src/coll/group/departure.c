@@ -29,7 +29,7 @@ const char *nx_departure_text(nx_departure how)
     return departures[how].text;
 }
 
-/* ---- this rank parts ----------------------------------------------------------------- */
+/* ---- departure of this rank ---------------------------------------------------------- */
 
 static void send_detached(const nx_registry *hub, uint32_t peer, const nx_group_word *word)
 {
@@ -110,7 +110,7 @@ void nx_group_on_waits(nx_registry *hub, uint32_t peer, nx_reader *r)
     }
 }
 
-/* ---- others have --------------------------------------------------------------------- */
+/* ---- departure of other ranks -------------------------------------------------------- */
 
 nx_departure nx_group_detached(const nx_group *g, uint32_t rank)
 {

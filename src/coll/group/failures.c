@@ -10,7 +10,7 @@
 
 enum { ABORT_ROOM = 16 + NX_RUN_WHY };
 
-/* ---- the word that one has failed ---------------------------------------------------- */
+/* ---- notification of a failure ------------------------------------------------------- */
 
 void nx_group_tell(nx_group *g, uint32_t number, uint32_t part, nexar_err err, const char *why)
 {
@@ -77,7 +77,7 @@ void nx_group_on_abort(nx_registry *hub, uint32_t peer, nx_reader *r)
     take_abort(hub, comm, place, (nexar_err)err, why);
 }
 
-/* ---- what ends all at once ----------------------------------------------------------- */
+/* ---- failures of all runs ------------------------------------------------------------ */
 
 /* Finds a run of |g| that can still fail. If |rank| is not NULL, the run waits for it alone. */
 static nx_run *find_open(const nx_group *g, const uint32_t *rank)

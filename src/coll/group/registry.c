@@ -72,7 +72,7 @@ void nx_group_close(nx_group *g)
     *g = (nx_group){.comm = g->comm, .rank = g->rank, .size = g->size, .peers = g->peers};
 }
 
-/* ---- who is there -------------------------------------------------------------------- */
+/* ---- members ------------------------------------------------------------------------- */
 
 uint32_t nx_group_rank_of(const nx_group *g, uint32_t peer)
 {
@@ -87,7 +87,7 @@ uint32_t nx_group_rank_of(const nx_group *g, uint32_t peer)
     return rank;
 }
 
-/* ---- what goes and comes ------------------------------------------------------------- */
+/* ---- frames -------------------------------------------------------------------------- */
 
 void nx_group_send_frame(const nx_group *g, uint32_t rank, const nx_writer *w)
 {

@@ -58,7 +58,7 @@ static bool lends(const nx_host_call *s, uint32_t rank)
     return nx_episode_slot(&s->turn, rank)->lends != 0;
 }
 
-/* ---- bringing ------------------------------------------------------------------------ */
+/* ---- publishing blocks --------------------------------------------------------------- */
 
 /* The block of this rank's input for |rank|, in elements of |input|. */
 static nx_span block_for(const nx_host_call *s, uint32_t rank)
@@ -235,7 +235,7 @@ bool nx_blocks_bring(nx_host_call *s, uint8_t *to)
     return ok;
 }
 
-/* ---- taking -------------------------------------------------------------------------- */
+/* ---- copying blocks ------------------------------------------------------------------ */
 
 /* Whether the block of |from| for |to| differs from the length that |to| expects; then |*out|
  * describes it. */

@@ -67,7 +67,7 @@ static void wake(nx_board_rank *r)
     }
 }
 
-/* ---- trouble ------------------------------------------------------------------------- */
+/* ---- errors -------------------------------------------------------------------------- */
 
 void nx_board_break(nx_board *b, nx_board_self *self, uint32_t rank, uint64_t number, nexar_err err,
                     const char *why)
@@ -297,7 +297,7 @@ static nx_episode_end wait_for(const nx_episode *t, const want *w)
     return is_there(w) ? NX_EPISODE_ON : end;
 }
 
-/* ---- turns --------------------------------------------------------------------------- */
+/* ---- episodes ------------------------------------------------------------------------ */
 
 void nx_board_begun(nx_board *b, nx_board_self *self, uint32_t rank, uint64_t number)
 {

@@ -79,7 +79,7 @@ static nexar_err close_crowd(crowd *c)
     return (wrong == 0) ? NEXAR_OK : NEXAR_EINTERNAL;
 }
 
-/* ---- turns --------------------------------------------------------------------------- */
+/* ---- episodes ------------------------------------------------------------------------ */
 
 static uint64_t brings(uint32_t rank, uint64_t number)
 {
@@ -150,7 +150,7 @@ static void test_each_sees_what_all_bring(void **state)
     }
 }
 
-/* ---- ranks that do not come ---------------------------------------------------------- */
+/* ---- ranks that do not arrive -------------------------------------------------------- */
 
 /* Some ranks run an operation by the engine, some decline, each at random: all ranks must reach the
  * same end of each operation, and complete every operation that all run here. */
@@ -197,7 +197,7 @@ static void test_an_operation_that_one_runs_elsewhere_all_run_elsewhere(void **s
     }
 }
 
-/* ---- trouble ------------------------------------------------------------------------- */
+/* ---- errors -------------------------------------------------------------------------- */
 
 /* The last rank breaks the board instead of coming; the others may sleep by then. */
 static void *broken_in_the_end(void *arg)

@@ -101,7 +101,7 @@ void nx_bucket_put(const nx_host_call *s, size_t off, size_t len, const void *fr
     nx_area_write(&s->bucket->vector.areas[NX_SPACE_RECV], elem(s), off, len, from);
 }
 
-/* ---- in the memory of others --------------------------------------------------------- */
+/* ---- memory of other ranks ----------------------------------------------------------- */
 
 /* Reads the |n| lines of |rank| from |first| on; checks that their tensors are as long as this
  * rank's. */

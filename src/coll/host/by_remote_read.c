@@ -309,7 +309,7 @@ static bool alltoall(nx_host_call *s)
     return collect(s, mine);
 }
 
-/* ---- scan, one behind the other ------------------------------------------------------ */
+/* ---- scan, as a chain ---------------------------------------------------------------- */
 
 enum { STRETCHES = 16 }; /* of a vector: how often a rank publishes its progress */
 

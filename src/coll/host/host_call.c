@@ -77,7 +77,7 @@ const void *nx_host_call_input(const nx_host_call *s)
                : s->call->recv;
 }
 
-/* ---- the memory of others ------------------------------------------------------------ */
+/* ---- memory of other ranks ----------------------------------------------------------- */
 
 nx_lent nx_host_call_lent(const nx_host_call *s, uint32_t rank)
 {
@@ -160,7 +160,7 @@ bool nx_host_call_hook(nx_host_call *s)
     return s->hook_err == NEXAR_OK;
 }
 
-/* ---- the turn ------------------------------------------------------------------------ */
+/* ---- the episode --------------------------------------------------------------------- */
 
 /* Kinds whose result, in place, would overwrite input that other ranks still read. */
 static bool overwrites(const nx_coll *c)

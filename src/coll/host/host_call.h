@@ -153,7 +153,7 @@ void nx_host_call_done(nx_host_call *s);
 #define NX_HOST_CALL_PATIENCE_NS UINT64_C(10000000000)
 uint32_t nx_host_call_await_others(const nx_host_call *s);
 
-/* ---- share.c: for all ways ----------------------------------------------------------- */
+/* ---- host_call.c: for all methods ---------------------------------------------------- */
 
 /* This rank's input. */
 const void *nx_host_call_input(const nx_host_call *s);
@@ -193,7 +193,7 @@ bool nx_by_board_parts(const nx_host_call *s);
 bool nx_by_board_reduce_part(nx_host_call *s);
 void nx_by_board_take_parts(const nx_host_call *s);
 
-/* ---- reads.c ------------------------------------------------------------------------- */
+/* ---- by_remote_read.c ---------------------------------------------------------------- */
 
 nx_episode_end nx_reads_run(nx_host_call *s);
 

@@ -141,7 +141,7 @@ void nx_host_coll_destroy(nx_host_coll *d)
     nx_free(d);
 }
 
-/* ---- whether all are ready ----------------------------------------------------------- */
+/* ---- readiness of all ranks ---------------------------------------------------------- */
 
 static bool can_read(nx_host_coll *d, uint32_t rank)
 {
@@ -507,7 +507,7 @@ bool nx_host_coll_run(nx_host_coll *d, const nx_coll_call *call, uint32_t *numbe
     return true;
 }
 
-/* ---- for others ---------------------------------------------------------------------- */
+/* ---- interface for other modules ----------------------------------------------------- */
 
 uint64_t nx_host_coll_count(const nx_host_coll *d)
 {

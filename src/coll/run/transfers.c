@@ -52,7 +52,7 @@ void nx_run_free_flights(nx_list *flights)
     }
 }
 
-/* ---- their end ----------------------------------------------------------------------- */
+/* ---- completion ---------------------------------------------------------------------- */
 
 /* The message |f| has failed, though this run did not cancel it. */
 static void flight_failed(nx_transfer *f)
@@ -149,7 +149,7 @@ void nx_transfer_cancel_all(nx_run *run)
     }
 }
 
-/* ---- their beginning ----------------------------------------------------------------- */
+/* ---- start --------------------------------------------------------------------------- */
 
 static uint64_t step_tag(const nx_run *run, const nx_step *step)
 {
@@ -317,7 +317,7 @@ void nx_transfer_start(nx_run *run, nx_step_id id)
     }
 }
 
-/* ---- who is waited for --------------------------------------------------------------- */
+/* ---- pending messages ---------------------------------------------------------------- */
 
 void nx_run_waiting(const nx_run *run,
                     void (*each)(void *ctx, uint32_t rank, bool receiving, uint64_t bytes),

@@ -14,7 +14,7 @@
  */
 #include "msg/engine.h"
 
-/* ---- asking -------------------------------------------------------------------------- */
+/* ---- requests ------------------------------------------------------------------------ */
 
 static bool may_ask(const nx_peer *p, nx_class class)
 {
@@ -221,7 +221,7 @@ void nx_ask_unwanted(nx_peer *p, const nx_frame *f)
     check_recalled(p, f->context.class);
 }
 
-/* ---- looking without waiting --------------------------------------------------------- */
+/* ---- iprobe -------------------------------------------------------------------------- */
 
 bool nx_ask_glance(nx_peer *p, const nx_key *key, nx_context context, nx_req *found)
 {

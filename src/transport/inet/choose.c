@@ -18,7 +18,7 @@
 
 static const nx_link_up leg_up;
 
-/* ---- what was heard ------------------------------------------------------------------------ */
+/* ---- packets heard ------------------------------------------------------------------------- */
 
 /* When |leg| last received something; 0: never. */
 static uint64_t heard_ns(const nx_inet_leg *leg)

@@ -10,7 +10,7 @@
 
 enum { PORT_TRIES = 16 /* ports of the kernel's choice that are tried for both sockets */ };
 
-/* ---- what comes in -------------------------------------------------------------------- */
+/* ---- incoming links ------------------------------------------------------------------- */
 
 /* A connection over |leg|'s transport that this endpoint did not ask for. */
 static void on_accept(nx_inet *net, int leg, nx_link *link, uint64_t member)

@@ -66,7 +66,7 @@ typedef struct nx_inet_link {
     char why[NX_INET_WHY];
 } nx_inet_link;
 
-/* ---- pending.c ------------------------------------------------------------------- */
+/* ---- pending_link.c -------------------------------------------------------------- */
 
 NX_MUST_CHECK nexar_err nx_inet_link_create(nx_inet_link **out, nx_inet *net,
                                             const nx_quic_target *target);

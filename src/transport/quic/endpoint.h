@@ -170,7 +170,7 @@ void nx_quic_read_all(nx_quic *q);
 
 void nx_quic_on_stray(nx_quic *q, const nx_udp_path *path, const uint8_t *data, size_t len);
 
-/* ---- connection.c -------------------------------------------------------------------- */
+/* ---- conn_io.c ----------------------------------------------------------------------- */
 
 /* |target| NULL: accept the packet with header |hd|; see nx_conn_config. */
 NX_MUST_CHECK nexar_err nx_conn_io_create(nx_conn_io **out, nx_quic *q, const nx_udp_path *path,
@@ -207,7 +207,7 @@ void nx_roam_heard(nx_conn_io *k, const nx_udp_path *path, uint64_t now_ns);
 /* Probes the peer at all of its addresses, if it is time. */
 void nx_roam_call(nx_conn_io *k, uint64_t now_ns);
 
-/* ---- settle.c ------------------------------------------------------------------------ */
+/* ---- simultaneous_open.c ------------------------------------------------------------- */
 
 void nx_open_resolve_up(nx_conn_io *k);   /* its handshake is done */
 void nx_open_resolve_used(nx_conn_io *k); /* the peer has sent on it; inside nx_conn_read */

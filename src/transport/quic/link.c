@@ -57,7 +57,7 @@ nexar_err nx_quic_link_create(nx_quic_link **out, nx_quic *q, const nx_tls_targe
     return NEXAR_OK;
 }
 
-/* ---- calls up ------------------------------------------------------------------------ */
+/* ---- upcalls ------------------------------------------------------------------------- */
 
 bool nx_quic_link_wants_data(const nx_quic_link *link)
 {

@@ -1,5 +1,5 @@
 /*
- * settle.c - which of several connections a link uses.
+ * simultaneous_open.c - which of several connections a link uses.
  *
  * Between two members the member with the lower number decides. It takes the first connection that
  * comes up, dialled by either side, and announces it by sending on it (the control lane begins with

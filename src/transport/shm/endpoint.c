@@ -14,7 +14,7 @@
 enum { ACCEPTS = 16 }; /* in one iteration */
 static const uint64_t AGAIN_NS = UINT64_C(100000000);
 
-/* ---- noting what is to do ------------------------------------------------------------ */
+/* ---- pending work -------------------------------------------------------------------- */
 
 void nx_shm_trouble(nx_shm_link *link)
 {
@@ -102,7 +102,7 @@ static void run(nx_task *task)
     check_drained(shm);
 }
 
-/* ---- the bell ------------------------------------------------------------------------ */
+/* ---- the eventfd --------------------------------------------------------------------- */
 
 static bool poll_links(nx_shm *shm, bool sleep)
 {

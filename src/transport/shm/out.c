@@ -424,7 +424,7 @@ bool nx_shm_lent_back(nx_shm_link *link, const nx_rec_done *done)
     return true;
 }
 
-/* ---- all of it ----------------------------------------------------------------------- */
+/* ---- all rings ----------------------------------------------------------------------- */
 
 static bool pump_all(nx_shm_link *link)
 {

@@ -75,7 +75,7 @@ static void on_hello(nx_shm_guest *g, const nx_shm_word *hello)
     }
 }
 
-/* ---- proved -------------------------------------------------------------------------- */
+/* ---- after the proof ----------------------------------------------------------------- */
 
 /* Neither side is committed before WELCOME has been sent; from then on this side is. */
 static void park(nx_shm_guest *g, nx_shm_link *link)
@@ -175,7 +175,7 @@ static void on_proof(nx_shm_guest *g, const nx_shm_word *proof, const int *fds)
     }
 }
 
-/* ---- coming -------------------------------------------------------------------------- */
+/* ---- new callers --------------------------------------------------------------------- */
 
 static void on_ready(nx_fd *fd, uint32_t events)
 {

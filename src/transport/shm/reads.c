@@ -80,7 +80,7 @@ static bool take_rest(nx_shm_link *link, nx_shm_read *r)
     return r->taken;
 }
 
-/* ---- which way is the faster --------------------------------------------------------- */
+/* ---- choice of the method ------------------------------------------------------------ */
 
 static nx_adaptive *ways_for(nx_shm_link *link, uint64_t len)
 {
@@ -119,7 +119,7 @@ static void note_end(nx_shm_link *link, const nx_shm_read *r, uint64_t len)
     }
 }
 
-/* ---- an offer comes ------------------------------------------------------------------ */
+/* ---- new offers ---------------------------------------------------------------------- */
 
 bool nx_shm_reads_add(nx_shm_link *link, const nx_rec_offer *offer, size_t len)
 {

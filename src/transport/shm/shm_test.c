@@ -484,7 +484,7 @@ static void test_a_closed_link_moves_what_it_owes(void **state)
     finish(&t);
 }
 
-/* ---- a segment that is scribbled over ------------------------------------------------ */
+/* ---- a corrupted segment ------------------------------------------------------------- */
 
 static void scribble(nx_random_seeded *r, nx_segment *s)
 {

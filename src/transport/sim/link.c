@@ -108,7 +108,7 @@ void nx_sim_link_free(nx_sim_link *link)
     nx_free(link);
 }
 
-/* ---- what happens -------------------------------------------------------------------- */
+/* ---- events -------------------------------------------------------------------------- */
 
 static void come_up(nx_sim_link *link)
 {
@@ -336,7 +336,7 @@ static const nx_link_ops ops = {
     .dismiss = dismiss,
 };
 
-/* ---- life, and fate ------------------------------------------------------------------ */
+/* ---- creation and faults ------------------------------------------------------------- */
 
 static void init_event(nx_sim_event *event, nx_sim_link *link, nx_sim_kind kind)
 {

@@ -21,7 +21,7 @@ static uint64_t chance(nx_sim_link *link, uint64_t limit)
     return (limit == 0) ? 0 : nx_random_below(&link->net->random.random, limit);
 }
 
-/* ---- leaving ------------------------------------------------------------------------- */
+/* ---- departure of packets ------------------------------------------------------------ */
 
 /* When a packet of |len| bytes that leaves now will have arrived.  Control frames
  * do not wait for the wire. */
@@ -135,7 +135,7 @@ void nx_sim_pump(nx_sim_link *link)
     }
 }
 
-/* ---- arriving ------------------------------------------------------------------------ */
+/* ---- arrival of packets -------------------------------------------------------------- */
 
 /* Copies the next |len| bytes of the part, which arrive in order. */
 static void gather(nx_sim_part *part, uint8_t *out, size_t len)

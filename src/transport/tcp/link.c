@@ -53,7 +53,7 @@ nexar_err nx_tcp_link_create(nx_tcp_link **out, nx_tcp *t, const nx_tls_target *
     return NEXAR_OK;
 }
 
-/* ---- calls up ------------------------------------------------------------------------ */
+/* ---- upcalls ------------------------------------------------------------------------- */
 
 bool nx_tcp_link_wants_data(const nx_tcp_link *link)
 {

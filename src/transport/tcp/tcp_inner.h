@@ -5,7 +5,7 @@
  *   conn.c           one connection: socket, handshake, end
  *   conn_in.c        what it reads
  *   conn_out.c       what it writes
- *   settle.c         which connection a link uses
+ *   simultaneous_open.c         which connection a link uses
  *   dial.c           racing addresses
  *   link.c           the operations of a link, and its end
  *   send_queue.c     what a link has to send
@@ -199,7 +199,7 @@ bool nx_tcp_conn_write(nx_tcp_conn *c);
 /* gnutls_vec_push_func */
 ssize_t nx_tcp_conn_push(gnutls_transport_ptr_t ptr, const giovec_t *iov, int n);
 
-/* ---- settle.c ------------------------------------------------------------------------ */
+/* ---- simultaneous_open.c ------------------------------------------------------------- */
 
 void nx_tcp_open_resolve_up(nx_tcp_conn *c);
 void nx_tcp_open_resolve_used(nx_tcp_conn *c);

@@ -78,7 +78,7 @@ void nx_conn_attach(nx_conn *c, nx_sendq *q)
     c->q = q;
 }
 
-/* ---- dying --------------------------------------------------------------------------- */
+/* ---- failure ------------------------------------------------------------------------- */
 
 void nx_conn_fail(nx_conn *c, nexar_err err, const char *why)
 {
@@ -405,7 +405,7 @@ void nx_conn_expire(nx_conn *c, uint64_t now_ns)
     watch_path(c);
 }
 
-/* ---- asking -------------------------------------------------------------------------- */
+/* ---- queries ------------------------------------------------------------------------- */
 
 nx_conn_state nx_conn_get_state(const nx_conn *c)
 {

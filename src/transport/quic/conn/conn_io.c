@@ -1,4 +1,4 @@
-/* connection.c - a connection with its timer and its ids: life, reading, dying. */
+/* conn_io.c - a connection with its timer and its ids: life, reading, dying. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -33,7 +33,7 @@ static size_t little(const nx_conn_io *k)
     return k->same_host ? LITTLE_HERE : LITTLE;
 }
 
-/* ---- calls up from the connection ---------------------------------------------------- */
+/* ---- upcalls of the connection ------------------------------------------------------- */
 
 static void on_frame(void *ctx, nx_lane lane, const void *data, size_t len)
 {
@@ -374,7 +374,7 @@ void nx_conn_io_wake(nx_conn_io *k)
     }
 }
 
-/* ---- the network's word -------------------------------------------------------------- */
+/* ---- reports of the network ---------------------------------------------------------- */
 
 /* Whether |r| proves that the process of a connection that has been up has exited. Such a message
  * is easily forged. So it must quote a packet of this connection and be repeated after a while, and

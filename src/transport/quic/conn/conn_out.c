@@ -288,7 +288,7 @@ bool nx_conn_has_data(const nx_conn *c)
                            !nx_list_empty(&q->cancelled));
 }
 
-/* ---- what became of it --------------------------------------------------------------- */
+/* ---- acknowledgements ---------------------------------------------------------------- */
 
 int nx_conn_on_acked(ngtcp2_conn *ng, int64_t stream, uint64_t offset, uint64_t len, void *user,
                      void *stream_user)

@@ -14,7 +14,7 @@ struct nx_aead {
     uint64_t used; /* blocks sealed */
 };
 
-/* ---- whose it is --------------------------------------------------------------------- */
+/* ---- choice of the implementation ---------------------------------------------------- */
 
 static atomic_bool gnutls_only;
 

@@ -21,7 +21,7 @@
 
 enum { NX_AEAD_TAG = 16, NX_AEAD_NONCE = 12, NX_AEAD_BLOCK = 16 };
 
-/* ---- whose it is --------------------------------------------------------------------- */
+/* ---- choice of the implementation ---------------------------------------------------- */
 
 typedef enum nx_aead_choice { NX_AEAD_AUTO, NX_AEAD_GNUTLS } nx_aead_choice;
 
