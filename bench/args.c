@@ -62,7 +62,7 @@ double nxb_args_seconds(const nxb_args *args, size_t i, double otherwise)
     if (i < args->n) {
         seconds = strtod(args->words[i], &end);
     }
-    /* What is not a number is not above 0 either. */
+    /* NaN fails the comparison with 0, too. */
     if ((i < args->n) && ((*end != '\0') || !(seconds > 0) || (seconds > DAY))) {
         (void)fprintf(stderr, "%s: \"%s\" is no number of seconds, such as 0.5; see %s --help\n",
                       args->program, args->words[i], args->program);

@@ -1,13 +1,13 @@
 /*
- * bucketed_bench.c - what an allreduce of many tensors costs beside that of one of their size.
+ * bucketed_bench.c - the cost of an allreduce of many tensors, compared with one vector of their
+ * total size.
  *
  *     nexar run -n 2 bucketed_bench [MEAN_BYTES]...
  *
- * 1000 tensors of odd sizes, from half to one and a half times the mean, in memory in
- * no order with gaps between them; one vector of as many bytes; and the tensors copied
- * into such a vector and back "by hand".  The three take turns.
- * The time of a call is the longest of all ranks, the median of many calls, each behind a
- * barrier.
+ * Three cases alternate. 1000 tensors of odd sizes, from half to one and a half times the mean,
+ * in memory in random order with gaps between them. One vector of the same number of bytes. And
+ * the tensors copied into such a vector and back "by hand". The time of a call is the maximum
+ * over ranks, the median of many calls. A barrier precedes each call.
  */
 #include <stdint.h>
 #include <stdio.h>
@@ -63,7 +63,7 @@ static void *take(size_t bytes)
     return at;
 }
 
-/* Tensors of |mean| bytes in the middle; the same on all ranks. */
+/* Cuts tensors of |mean| bytes on average; the same on all ranks. */
 static void cut(bench *b, size_t mean)
 {
     const size_t even = mean / sizeof(float), most = even + even / 2 + GAP;
@@ -72,7 +72,7 @@ static void cut(bench *b, size_t mean)
     b->count = 0;
     b->scattered = take(TENSORS * most * sizeof(float));
     for (size_t i = 0; i < TENSORS; i++) {
-        const size_t place = i * 387 % TENSORS; /* each once: 387 and 1000 have no divisor */
+        const size_t place = i * 387 % TENSORS; /* each once: 387 and 1000 are coprime */
 
         random = random * 1664525 + 1013904223;
         b->tensors[i].count = even / 2 + (random >> 16) % (even + 1);
@@ -89,7 +89,7 @@ static void reduce_one(const bench *b)
     must(nexar_allreduce(b->world, in_place, b->one, b->count, NEXAR_F32, NEXAR_SUM));
 }
 
-/* What a program does that has no buckets. */
+/* A program without bucketed calls does this. */
 static void reduce_by_hand(const bench *b)
 {
     float *at = b->one;

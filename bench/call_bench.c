@@ -1,5 +1,5 @@
 /*
- * call_bench.c - what one call takes between two ranks, in C.  call_bench.py makes the same calls
+ * call_bench.c - the time of one call between two ranks, in C. call_bench.py makes the same calls
  * in Python; call_bench.sh runs both, and mpi4py, and compares.
  *
  * Each line: a case, its bytes, microseconds (the median of the batches).

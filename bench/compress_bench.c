@@ -1,5 +1,5 @@
 /*
- * compress_bench.c - what compression costs and what it brings: for docs/guide/compression.md.
+ * compress_bench.c - the cost and the benefit of compression, for docs/guide/compression.md.
  *
  *     compress_bench accuracy          error, bytes and memory, simulated, 4 ranks
  *     compress_bench codes             GiB/s of the computations of one rank
@@ -57,7 +57,7 @@ static void *room(size_t bytes)
     return p;
 }
 
-/* Like gradients: most near 0, a few of them large; others for each seed. */
+/* Like gradients: most near 0, a few large; different for each seed. */
 static void fill(float *to, size_t count, uint64_t seed)
 {
     uint64_t state = seed * UINT64_C(0x9e3779b97f4a7c15) + 1;
@@ -111,7 +111,7 @@ static void rig_free(rig *r)
     free(r->sum);
 }
 
-/* |total| / steps against the sum, relative, in the root of the mean of squares. */
+/* The relative root-mean-square error of |total| / steps against the sum. */
 static double error_of(const rig *r, const double *total, unsigned steps)
 {
     double off = 0, all = 0;
@@ -172,7 +172,7 @@ static double now_s(void)
     return (double)nx_now(&nx_clock_system) * 1e-9;
 }
 
-/* A world of one computes all that a rank computes, but for the codes of others. */
+/* In a world of one a rank computes everything except the codes of other ranks. */
 static void codes(void)
 {
     enum { MANY = 4 << 20, ROUNDS = 5 };

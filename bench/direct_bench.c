@@ -3,14 +3,14 @@
  *
  *     nexar run -n 2 direct_bench [MAX_BYTES [shared] [bind] [NAME]...]
  *
- * shared: the buffers are from nexar_alloc; bind: each rank keeps to a core; NAME: only
- * that operation.  With NEXAR_DIRECT=off the engine runs them.
+ * shared: the buffers are from nexar_alloc; bind: each rank keeps to a core; NAME: only that
+ * operation. With NEXAR_DIRECT=off the engine runs the collectives.
  *
- * The time of a call is the longest of all ranks, the median of many calls, each behind a
- * barrier; "b2b" is the mean of calls one behind the other.  Sizes as in MPI's usual
- * tables: the vector of allreduce, broadcast and scan, what a rank sends in alltoall and
- * puts into reduce_scatter, what is gathered in allgather.  A bucket is of 1000 tensors of
- * odd sizes, or fewer if it is short; blocks of v forms are of two lengths.
+ * The time of a call is the maximum over ranks, the median of many calls. A barrier precedes each
+ * call. "b2b" is the mean of back-to-back calls. Sizes are as usual for MPI: the vector of
+ * allreduce, broadcast and scan, the send buffer of alltoall, the input of reduce_scatter, the
+ * result of allgather. A bucket has 1000 tensors of odd sizes, or fewer if it is short. Blocks of
+ * v forms have two lengths.
  */
 #include <sched.h>
 #include <stdbool.h>
@@ -34,7 +34,7 @@ typedef struct bench {
     int n, rank;
     nexar_tensor tensors[TENSORS];
     size_t ntensors;
-    size_t counts[RANKS], back[RANKS]; /* v forms: what goes to each, what comes from each */
+    size_t counts[RANKS], back[RANKS]; /* v forms: counts to each rank, counts from each rank */
 } bench;
 
 static double now_us(void)
@@ -64,7 +64,7 @@ static const char help[] =
     "          reduce_scatter, scan, bucketed, rs_ag, allgatherv, alltoallv or\n"
     "          reduce_scatterv\n";
 
-/* What may follow MAX_BYTES: the operations, and how. */
+/* The words that may follow MAX_BYTES: operations and modes. */
 static const char *const names[WORDS] = {
     "barrier", "allreduce", "broadcast", "allgather",  "alltoall",  "reduce_scatter",
     "scan",    "bucketed",  "rs_ag",     "allgatherv", "alltoallv", "reduce_scatterv",
@@ -88,7 +88,7 @@ static void cut(bench *b)
         off += b->tensors[i].count;
     }
     b->ntensors = n;
-    for (int r = 0; r < b->n; r++) { /* the first has less, and the last has it */
+    for (int r = 0; r < b->n; r++) { /* moves |less| elements from the first to the last */
         b->counts[r] = each + ((r == b->n - 1) ? less : 0) - ((r == 0) ? less : 0);
     }
     for (int r = 0; r < b->n; r++) {
@@ -96,7 +96,7 @@ static void cut(bench *b)
     }
 }
 
-/* The forms whose parts are of any length. */
+/* The forms whose blocks have any length. */
 static void call_parts(const bench *b, int kind)
 {
     const size_t count = b->bytes / sizeof(float);
@@ -204,7 +204,7 @@ static float *take(const bench *b, bool shared, size_t bytes)
     return at;
 }
 
-/* Which of |names| are asked for. */
+/* Reads which of |names| are requested. */
 static void read_words(const nxb_args *args, bool asked[WORDS])
 {
     bool all = true;
@@ -220,7 +220,7 @@ static void read_words(const nxb_args *args, bool asked[WORDS])
     }
 }
 
-/* Before the threads of the library are there. */
+/* Call it before the library starts threads. */
 static void bind_to_core(void)
 {
     const char *rank = getenv("NEXAR_RANK"); // NOLINT(concurrency-mt-unsafe)
@@ -270,6 +270,6 @@ int main(int argc, char **argv)
             }
         }
     }
-    must(nexar_finalize(b.world)); /* and the system takes the buffers */
+    must(nexar_finalize(b.world)); /* the system frees the buffers */
     return 0;
 }

@@ -1,12 +1,12 @@
 /*
- * limit_bench.c - how far an allreduce on one host is from what its memory allows.
+ * limit_bench.c - compares an allreduce on one host with the limit of its memory.
  *
  *     nexar run -n 2 limit_bench [BYTES]
  *
- * The limit: as many threads as ranks, each of which goes once through its part of all
- * vectors, adds them up and writes the sum to all.  Nobody waits, nothing is copied: every
- * byte is read once and written once.  Beside it allreduce in place, with memory from
- * malloc and from nexar_alloc; medians, by turns.
+ * The limit: one thread per rank reads its part of all vectors once, adds them and writes the sum
+ * to all. No thread waits and no byte is copied: every byte is read once and written once. The
+ * compared cases are allreduce in place with memory from malloc and from nexar_alloc.
+ * Measurements alternate; the figures are medians.
  */
 #include <pthread.h>
 #include <sched.h>
@@ -56,7 +56,7 @@ typedef struct part {
     double begun, ended;
 } part;
 
-/* Eight elements, wherever they lie. */
+/* Eight elements, of any alignment. */
 typedef float eight __attribute__((vector_size(32), aligned(4)));
 enum { EIGHT = 8 };
 
@@ -74,7 +74,7 @@ static void add_up(const part *p)
     }
 }
 
-/* The core |at| of those that this process may use. */
+/* Binds the thread to core |at| of the cores that this process may use. */
 static void bind_to_core(size_t at)
 {
     cpu_set_t all, one;
@@ -106,7 +106,7 @@ static void *run_part(void *arg)
 
 static double limit(float *const *vectors, size_t n, size_t count)
 {
-    const size_t each = count / n / EIGHT * EIGHT; /* a few may be left out at the end */
+    const size_t each = count / n / EIGHT * EIGHT; /* a few at the end may be omitted */
     part parts[RANKS];
     pthread_barrier_t start;
     double begun = 0, ended = 0;
@@ -177,7 +177,7 @@ int main(int argc, char **argv)
     for (size_t i = 0; (nexar_rank(w) == 0) && (i < n); i++) {
         vectors[i] = take(bytes);
     }
-    for (int round = -2; round < ROUNDS; round++) { /* two to get warm */
+    for (int round = -2; round < ROUNDS; round++) { /* two warm-up rounds */
         const double one = (nexar_rank(w) == 0) ? limit(vectors, n, count) : 0;
         const double two = allreduce(w, own, count), three = allreduce(w, shared, count);
 
@@ -192,6 +192,6 @@ int main(int argc, char **argv)
                      (double)bytes / times[i][ROUNDS / 2] / 1e3,
                      times[i][ROUNDS / 2] / times[0][ROUNDS / 2]);
     }
-    must(nexar_finalize(w) == NEXAR_OK, "finalize"); /* and the system takes the memory */
+    must(nexar_finalize(w) == NEXAR_OK, "finalize"); /* the system frees the memory */
     return 0;
 }

@@ -1,6 +1,6 @@
 /*
- * msg_bench.c - what messages cost above the transport: two engines, and between
- * them a queue in memory.
+ * msg_bench.c - the cost of messages above the transport: two engines with a queue in memory
+ * between them.
  *
  * One line per case: nanoseconds of this thread per message, from the call that
  * sends to the end of the receive, both sides together, best of five.
@@ -22,7 +22,7 @@ static const char help[] =
 
 enum { QUEUE = 1 << 22, PARTS = 4096, BATCH = 1000, ROUNDS = 5 };
 
-/* One direction: frames with their lane and length before them, and parts. */
+/* One direction: frames, each preceded by its lane and length, and parts. */
 typedef struct pipe_end {
     nx_link link; /* first */
     struct pipe_end *other;
@@ -227,7 +227,7 @@ static int setup(bench *b)
             return 1;
         }
     }
-    for (uint32_t i = 0; i < 2; i++) { /* both have a link, and greet */
+    for (uint32_t i = 0; i < 2; i++) { /* both have a link and exchange greetings */
         if (nx_msg_send_control(b->msgs[i], 1 - i, "\x40", 1) != NEXAR_OK) {
             return 1;
         }
@@ -247,7 +247,7 @@ static int check(const bench *b)
     return 0;
 }
 
-/* Of the processor, not of the wall: the machine may be busy. */
+/* CPU time, not wall time, since the machine may be busy. */
 static uint64_t spent_ns(void)
 {
     struct timespec t;

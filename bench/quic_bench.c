@@ -1,19 +1,19 @@
 /*
- * quic_bench.c - what the quic transport reaches between two processes, beside what
- * the machine allows in the same run: a raw UDP ping-pong, and encrypting, sending,
- * receiving and decrypting datagrams.
+ * quic_bench.c - the performance of the quic transport between two processes, compared with the
+ * limits of the machine in the same run: a raw UDP ping-pong, and encrypting, sending, receiving
+ * and decrypting datagrams.
  *
  *     quic_bench [seconds per figure [rtt | rate | one | both]]
  *     quic_bench seconds between NETNS ADDRESS NETNS ADDRESS [figure]
  *     NEXAR_TRANSPORTS=quic nexar run -n 2 quic_bench seconds ranks
  *
- * Without more, the transport alone on the loopback; with `between`, in two network namespaces
- * (see quic_veth.sh); with `ranks`, messages between two ranks by the public interface.  The
- * last word leaves only that figure, for a profile.
+ * Without further words, the transport alone on the loopback; with `between`, in two network
+ * namespaces (see quic_veth.sh); with `ranks`, messages between two ranks by the public
+ * interface. The last word selects one figure, for a profile.
  *
- * Figures are taken in turn, many short rounds of each, and compared within a round:
- * the machine is not the same from one second to the next.  A line has the median of
- * the figure, and of its ratio the median, least and most.
+ * Figures alternate in many short rounds and are compared within a round, since the machine's
+ * speed changes from second to second. A line has the median of the figure, and the median, least
+ * and most of its ratio.
  */
 #include <arpa/inet.h>
 #include <fcntl.h>
@@ -46,11 +46,11 @@ enum {
     ETHERNET = 1452,   /* and at an MTU of 1500 */
 };
 
-/* What is measured in a round; a figure's ratio is to another of the same round. */
+/* The figures of a round; a ratio compares two figures of the same round. */
 typedef enum figure {
     RAW,      /* us */
-    CEILING,  /* GB/s, datagrams of the loopback */
-    CEILINGS, /* and both ways, each */
+    CEILING,  /* GB/s, one way, datagrams of the loopback */
+    CEILINGS, /* the same in both directions at once, each */
     PLAIN,    /* GB/s, datagrams of 1452 bytes, on the loopback */
     ACROSS,   /* and between the hosts */
     ONE,
@@ -75,7 +75,7 @@ static const char *const names[FIGURES] = {
 };
 
 typedef struct row {
-    figure what, beside; /* the same: nothing to compare with */
+    figure what, beside; /* the figure itself: nothing to compare with */
     const char *target;
 } row;
 
@@ -111,7 +111,7 @@ typedef struct run {
 
 static const nxb_host here[2] = {{-1, {0x0100007f}}, {-1, {0x0100007f}}};
 
-/* Bytes that take about a slice, by how fast it was the last time. */
+/* The number of bytes for about one slice, from the speed of the previous round. */
 static uint64_t bytes_for(const run *r, figure what, int round)
 {
     double speed = (round > 0) ? r->got[what][round - 1] : 0.5;
@@ -220,8 +220,8 @@ static nxb_host host_of(const char *netns, const char *address)
     return host;
 }
 
-/* Which figure is asked for, SINGLES: all; RANKS: all between ranks; and |r->hosts|, whether
- * they are apart. */
+/* The requested figure; SINGLES: all; RANKS: all between ranks. Sets |r->hosts|, and |*apart| if
+ * they are in different namespaces. */
 static size_t read_words(const nxb_args *args, run *r, bool *apart)
 {
     size_t word = (args->n > 1) ? nxb_args_word(args, 1, words, RANKS + 1) : SINGLES;
@@ -243,13 +243,13 @@ static size_t read_words(const nxb_args *args, run *r, bool *apart)
     return word;
 }
 
-/* Of the transport, by a process of its own on the other side. */
+/* Measures the transport, with a second process on the other side. */
 static void by_transport(run *r, size_t word, bool apart)
 {
     pid_t child;
 
     r->side = nxb_connect(r->hosts, &child);
-    (void)nxb_bandwidth(r->side, NXB_MIB, NXB_LARGE, true); /* warm; finds the path's MTU */
+    (void)nxb_bandwidth(r->side, NXB_MIB, NXB_LARGE, true); /* warm-up; finds the path MTU */
     if (word < SINGLES) {
         single(r, word);
     } else if (apart) {

@@ -21,11 +21,11 @@
 
 enum {
     CALL = 65000, /* bytes of a system call */
-    HEAD = 13,    /* what a short header takes, and is authenticated */
+    HEAD = 13,    /* size of a short header, which is authenticated */
     TAG = 16,
     MIB = 1 << 20,
-    WINDOW = 1500 << 10,          /* bytes under way: there is no back-pressure on the loopback */
-    LINE = 64 / sizeof(uint64_t), /* what one core writes stays off the other's line */
+    WINDOW = 1500 << 10,          /* bytes in flight: the loopback has no back-pressure */
+    LINE = 64 / sizeof(uint64_t), /* keeps the writes of two cores on separate lines */
 };
 
 static const double PATIENCE_S = 0.02;
@@ -140,7 +140,7 @@ double nxb_raw_round_trip(const nxb_host hosts[2], double seconds)
     return nxb_median(samples, n) * 1e6;
 }
 
-/* Decrypts |n| bytes that are datagrams of |segment| bytes, the last may be shorter. */
+/* Decrypts |n| bytes: datagrams of |segment| bytes; the last may be shorter. */
 static void open_datagrams(gnutls_aead_cipher_hd_t aead, const uint8_t *in, size_t n,
                            size_t segment)
 {
@@ -162,7 +162,7 @@ static void open_datagrams(gnutls_aead_cipher_hd_t aead, const uint8_t *in, size
     }
 }
 
-/* Reads and decrypts once what is there; returns how many bytes. */
+/* Reads and decrypts the available datagrams once; returns the number of bytes. */
 static uint64_t receive_some(int fd, gnutls_aead_cipher_hd_t aead)
 {
     static uint8_t in[65536];
@@ -212,9 +212,9 @@ static void seal_datagrams(gnutls_aead_cipher_hd_t aead, uint8_t *out, size_t da
 typedef struct end {
     int fd;
     gnutls_aead_cipher_hd_t aead;
-    size_t datagram;         /* 0: only receives */
-    _Atomic uint64_t *got;   /* bytes that have come here */
-    _Atomic uint64_t *there; /* and at the other end */
+    size_t datagram;         /* 0: this end only receives */
+    _Atomic uint64_t *got;   /* bytes received by this end */
+    _Atomic uint64_t *there; /* bytes received by the other end */
 } end;
 
 static void work(const end *e, double seconds)

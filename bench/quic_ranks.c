@@ -1,4 +1,4 @@
-/* quic_ranks.c - messages between two ranks: rank 0 says what is done next, both do it. */
+/* quic_ranks.c - messages between two ranks: rank 0 chooses the next operation, both execute it. */
 #include "quic_ranks.h"
 
 #include <stdio.h>
@@ -10,11 +10,11 @@
 
 enum { TAG_ORDER = 1, TAG_DATA, TAG_DONE };
 enum { WINDOW = 256, SHORT = 64, TRIP = 8 };
-/* Bytes that are on their way, where messages are long. */
+/* Bytes in flight for long messages. */
 static const size_t AHEAD = 8 << 20;
 
-/* What both do: |n| messages of |part| bytes from rank 0 to rank 1, |window| at a time, or in
- * both directions; or |n| round trips.  n is 0: the end. */
+/* An operation of both ranks: |n| messages of |part| bytes from rank 0 to rank 1 or in both
+ * directions, |window| at a time; or |n| round trips. n is 0: the end. */
 typedef struct order {
     uint64_t part, n, window;
     bool both, trips;
@@ -28,7 +28,7 @@ static void must(nexar_err err)
     }
 }
 
-/* What is sent, and where it is received: as much as was ever needed. */
+/* The send and receive buffers, as large as was ever needed. */
 static struct {
     char *out, *in;
     size_t out_len, in_len;
@@ -48,7 +48,7 @@ static void need(char **buffer, size_t *len, size_t bytes)
     }
 }
 
-/* Of the trips of the last order, on rank 0: the last ones of them, seconds. */
+/* On rank 0: the durations of the last round trips of the last order, in seconds. */
 static double trips[1 << 16];
 enum { TRIPS = sizeof(trips) / sizeof(trips[0]) };
 
@@ -91,7 +91,7 @@ static void do_messages(nexar_comm *world, const order *o)
     }
 }
 
-/* Seconds until both are done. */
+/* Executes |o|; returns the seconds until both ranks are done. */
 static double perform(nexar_comm *world, const order *o)
 {
     const int me = nexar_rank(world);
@@ -157,7 +157,8 @@ double nxb_ranks_bandwidth(nexar_comm *world, size_t part, uint64_t total, bool 
     return (double)(o.n * part) / perform(world, &o) / 1e9;
 }
 
-/* |o| again and again, twice as long each time, until it takes |seconds|: how long that took. */
+/* Repeats |o|, doubling it each time, until it takes |seconds|; returns the duration of the last
+ * run. */
 static double for_seconds(nexar_comm *world, order *o, double seconds)
 {
     for (;;) {
@@ -170,7 +171,7 @@ static double for_seconds(nexar_comm *world, order *o, double seconds)
     }
 }
 
-/* The median, as of raw UDP. */
+/* The median, as for raw UDP. */
 double nxb_ranks_round_trip(nexar_comm *world, double seconds)
 {
     order o = {.n = 1024, .trips = true};

@@ -11,9 +11,9 @@
 #include "transport/quic/quic.h"
 
 enum {
-    SLOTS = 16,   /* parts under way at most */
+    SLOTS = 16,   /* parts in flight at most */
     SMALL = 64,   /* bytes of a small message */
-    BURST = 8192, /* small messages before the other side is asked how far it is */
+    BURST = 8192, /* small messages before the peer must report its count */
 };
 
 static void die(const char *what)
@@ -26,9 +26,9 @@ struct nxb_side {
     nx_loop *loop;
     nx_quic *quic;
     nx_link *link;
-    nx_event event;          /* what the main program waits for */
-    uint64_t done;           /* the other side's count, when it says so */
-    uint64_t got, got_until; /* bytes or frames; tell when it is reached */
+    nx_event event;          /* the event that the main program waits for */
+    uint64_t done;           /* the last count that the peer reported */
+    uint64_t got, got_until; /* bytes or frames; reported when reached */
     uint64_t queued, total;  /* bytes to send, of parts of |size| */
     size_t size;
     nx_tx tx[SLOTS];
@@ -36,7 +36,7 @@ struct nxb_side {
     uint8_t *from, *to;
 };
 
-/* Control frames: what to do, and a number. */
+/* Control frames: an operation and a number. */
 typedef struct order {
     char what;
     uint64_t n, size;
@@ -82,7 +82,7 @@ static void send_parts(nxb_side *b, uint64_t total, size_t size)
 static void obey(nxb_side *b, const order *o)
 {
     switch (o->what) {
-    case 'd': /* done: so much has come */
+    case 'd': /* done: the count received */
         b->done = o->n;
         nx_event_set(b->loop, &b->event);
         break;
@@ -127,7 +127,7 @@ static void on_frame(void *ctx, nx_link *link, nx_lane lane, const void *data, s
         obey(b, &o);
     } else if (len == SMALL) {
         count(b, 1);
-    } else if (b->to == NULL) { /* the pinger */
+    } else if (b->to == NULL) { /* this side has sent the ping */
         nx_event_set(b->loop, &b->event);
     } else if (nx_link_send_frame(link, NX_LANE_MESSAGE, &back, 1) != NEXAR_OK) {
         die("send");
@@ -203,7 +203,7 @@ static void await(nxb_side *b)
     b->event.set = false;
 }
 
-/* GB/s one way; with |both| each way. */
+/* GB/s in one direction; with |both| in each direction. */
 double nxb_bandwidth(nxb_side *b, size_t size, uint64_t total, bool both)
 {
     double begin = nxb_now_s();
@@ -244,7 +244,7 @@ double nxb_round_trip(nxb_side *b, double seconds)
     return nxb_median(samples, n) * 1e6;
 }
 
-/* Messages per second: two bursts are under way at any time. */
+/* Messages per second: two bursts are in flight at any time. */
 double nxb_message_rate(nxb_side *b, double seconds)
 {
     uint8_t bytes[SMALL] = {0};
@@ -311,7 +311,7 @@ static void init_side(nxb_side *b)
     nx_loop_lock(b->loop);
 }
 
-/* The child: listens, says where, and obeys. */
+/* The child: listens, reports its address, and executes orders. */
 static void serve(const nxb_host *host, int out, const nx_identity *identity, const nx_job_id *job)
 {
     static nxb_side b;

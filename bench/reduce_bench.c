@@ -1,4 +1,4 @@
-/* reduce_bench.c - how fast the reduction kernels are, beside what is possible. */
+/* reduce_bench.c - the speed of the reduction kernels, compared with the limit of memory. */
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,8 +33,8 @@ static const char help[] =
 enum {
     MAX_ROUNDS = 201,
     MAX_OFFSET = 63,
-    SRC_OFFSET = 1024, /* so that src and dst are not at the same place of a page: loads that
-                          only seem to follow a store to their address would wait for it */
+    SRC_OFFSET = 1024, /* src and dst differ in their page offset: otherwise loads wait for stores
+                          with a falsely matching address */
 };
 
 typedef struct buffers {
@@ -50,7 +50,7 @@ typedef struct plan {
 static const plan full_plan = {64U << 20, 128U << 10, 21, 201, 32};
 static const plan quick_plan = {1U << 20, 128U << 10, 3, 5, 2};
 
-/* What is measured: a kernel, on which vectors, how often. */
+/* A measurement: a kernel, its vectors, the number of passes. */
 typedef struct job {
     nexar_dtype dtype;
     nexar_op op;
@@ -82,8 +82,8 @@ static const struct {
 
 /* ---- measuring ----------------------------------------------------------- */
 
-/* Of this thread: a cold pass is about as long as a time slice, so that on a
- * busy machine real time would count the other processes for one rival only. */
+/* Of this thread: a cold pass is about as long as a time slice, so on a busy machine wall time
+ * would charge other processes to one rival only. */
 static double cpu_seconds(void)
 {
     struct timespec t;
@@ -142,7 +142,7 @@ static double median(const double *values, int n)
     return sorted[n / 2];
 }
 
-/* How many times as fast |a| is as |b|. */
+/* The speed of |a| divided by the speed of |b|. */
 static double speed_ratio(const job *j, const rival *a, const rival *b)
 {
     double ratios[MAX_ROUNDS] = {0};
@@ -162,7 +162,7 @@ static double gigabytes_per_second(const job *j, const rival *r)
 
 static const struct {
     const char *name;
-    nxb_loop *const (*loops)[NX_OPS]; /* NULL: there was no such compiler */
+    nxb_loop *const (*loops)[NX_OPS]; /* NULL: not built, the compiler is missing */
 } compilers[] = {
 #if defined(NXB_HAVE_GCC)
     {"gcc", nxb_plain_gcc},
@@ -178,13 +178,13 @@ static const struct {
 
 enum { COMPILERS = sizeof compilers / sizeof compilers[0] };
 
-/* What a row of the table says; 0: there is nothing to compare with. */
+/* A row of the table; 0: nothing to compare with. */
 typedef struct result {
     double against_ideal, against_plain; /* speed, as a ratio */
     double elements_per_ns;              /* hot */
 } result;
 
-/* The rivals are built for AVX2 where there is such a thing. */
+/* On x86 the rivals are built for AVX2. */
 static bool rivals_usable(void)
 {
 #if defined(__x86_64__)
@@ -227,7 +227,7 @@ static void measure_cold(const job *j, result *res)
 static void measure_hot(const job *j, result *res)
 {
     static rival rivals[1 + COMPILERS] = {{.runner = RUN_NEXAR}};
-    size_t at[COMPILERS] = {0}; /* where a compiler's loop is in rivals; 0: none */
+    size_t at[COMPILERS] = {0}; /* index of a compiler's loop in rivals; 0: none */
     size_t n = 1;
 
     for (size_t c = 0; c < COMPILERS; c++) {
@@ -255,7 +255,7 @@ static void measure_hot(const job *j, result *res)
     print_number(res->elements_per_ns);
 }
 
-/* Ones: no sum or product of them gets to where arithmetic is slow. */
+/* Ones: none of their sums or products reaches values with slow arithmetic. */
 static void fill_with_ones(const buffers *b, size_t bytes, nexar_dtype dtype)
 {
     nx_reduce_identity(b->dst, bytes / nexar_dtype_size(dtype), dtype, NEXAR_PROD);

@@ -1,6 +1,6 @@
 /*
- * reduce_ideal.c - the fastest loop we know that reads two vectors and writes
- * one of them: what memory allows on this core.
+ * reduce_ideal.c - the fastest known loop that reads two vectors and writes one of them: the
+ * memory limit of this core.
  */
 #include <stdint.h>
 
@@ -11,9 +11,9 @@
 #include <immintrin.h>
 
 /*
- * On a Zen 3 core of an EPYC, 64 MiB vectors, GB/s: this 36.0; with 64, 128 or
- * 512 bytes in a turn of the loop 35.9, 35.9, 36.0; prefetching 512 bytes ahead
- * 33.4, 1 KiB 31.3, 4 KiB 28.6; with non-temporal stores 31.7.
+ * On a Zen 3 core of an EPYC, 64 MiB vectors, GB/s: this 36.0; with 64, 128 or 512 bytes per
+ * iteration 35.9, 35.9, 36.0; prefetching 512 bytes ahead 33.4, 1 KiB 31.3, 4 KiB 28.6; with
+ * non-temporal stores 31.7.
  */
 __attribute__((target("avx2"))) void nxb_ideal(void *dst, const void *src, size_t bytes)
 {

@@ -1,15 +1,14 @@
 /*
- * reduce_plain.c - reductions as anybody would write them, for the compilers to
- * vectorise.
+ * reduce_plain.c - reductions as plain loops, for the compilers to vectorise.
  *
- * Built once by each compiler, with PLAIN_TABLE as the name of its table.  These
- * leave NaN as it comes, which is less work than nexar's kernels do.
+ * Built once by each compiler, with PLAIN_TABLE as the name of its table. These loops do not make
+ * NaN canonical, which is less work than in nexar's kernels.
  */
 #include <stdint.h>
 
 #include "reduce_rivals.h"
 
-/* NOLINTBEGIN(bugprone-macro-parentheses): a type takes none */
+/* NOLINTBEGIN(bugprone-macro-parentheses): a type cannot be parenthesised */
 #define LOOP(NAME, TYPE, EXPR)                                 \
     static void NAME(void *dst, const void *src, size_t count) \
     {                                                          \

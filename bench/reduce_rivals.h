@@ -1,4 +1,4 @@
-/* reduce_rivals.h - the loops that reduce_bench measures nexar's kernels beside. */
+/* reduce_rivals.h - the loops that reduce_bench compares nexar's kernels with. */
 #ifndef NXB_REDUCE_RIVALS_H
 #define NXB_REDUCE_RIVALS_H
 
@@ -14,8 +14,8 @@ typedef void nxb_loop(void *dst, const void *src, size_t count);
 extern nxb_loop *const nxb_plain_gcc[NX_DTYPES][NX_OPS];
 extern nxb_loop *const nxb_plain_clang[NX_DTYPES][NX_OPS];
 
-/* As little work as two reads and a write can be: dst &= src, |bytes| a
- * multiple of NXB_IDEAL_STEP.  Needs AVX2 on x86. */
+/* The least work with two reads and one write: dst &= src; |bytes| is a multiple of
+ * NXB_IDEAL_STEP. Needs AVX2 on x86. */
 enum { NXB_IDEAL_STEP = 256 };
 void nxb_ideal(void *dst, const void *src, size_t bytes);
 

@@ -1,10 +1,10 @@
 /*
- * rpc_bench.c - what a remote call costs beside a message there and back: two ranks of
- * this process over QUIC on loopback.
+ * rpc_bench.c - the cost of a remote call, compared with a round trip of a message: two ranks of
+ * this process over QUIC on the loopback.
  *
- * The other rank is idle (its application is elsewhere: the runtime has the wire), or
- * waits in a receive (that thread has it).  Rounds of each kind take turns; one line per
- * kind with the median over rounds of the mean time.  Then calls in flight at once.
+ * The other rank is idle (its application computes, so the runtime drives the loop), or waits in
+ * a receive (that thread drives the loop). Rounds of each kind alternate. One line per kind has
+ * the median over rounds of the mean time. Then concurrent calls follow.
  */
 #include <nexar.h>
 
@@ -40,7 +40,7 @@ static nexar_err echo(nexar_rpc *call, const void *data, size_t bytes, void *arg
     return nexar_rpc_reply(call, data, bytes);
 }
 
-/* Rank 1: answers messages until it is told to stop. */
+/* Rank 1: answers messages until it is notified to stop. */
 static void *answer(void *arg)
 {
     nexar_status status = {0};
@@ -98,7 +98,7 @@ static void report(const char *what, double *us)
     (void)printf("%8.1f us  %s\n", us[ROUNDS / 2], what);
 }
 
-/* FLIGHT calls at once, again and again. */
+/* FLIGHT concurrent calls, repeatedly. */
 static double in_flight(void)
 {
     nexar_request *reqs[FLIGHT];

@@ -1,10 +1,9 @@
 /*
- * sealed.h - sealed_ceiling from inside: ranks that move bytes between each other, and nothing
- * else.
+ * sealed.h - internals of sealed_ceiling: ranks that only transfer bytes to each other.
  *
  *   sealed_ceiling.c  arguments, processes, rounds, figures
- *   sealed_key.c      AES-128-GCM, by what nexar takes on this CPU
- *   sealed_udp.c      datagrams; how many are in flight all ranks see in shared memory
+ *   sealed_key.c      AES-128-GCM, by the implementation that nexar uses on this CPU
+ *   sealed_udp.c      datagrams; shared memory shows all ranks the number in flight
  *   sealed_tcp.c      records of 16 KiB, a connection for each pair
  */
 #ifndef NXB_SEALED_H
@@ -23,7 +22,7 @@ enum {
     NXB_BATCH = 65536, /* bytes of a system call, and room for any datagram */
 };
 
-/* Who seals.  NULL stands for a key that only copies. */
+/* A key. NULL stands for a key that only copies. */
 typedef struct nxb_key nxb_key;
 nxb_key *nxb_key_create(void);
 /* What identifies a record: |number| is never used twice for a pair. */
@@ -41,12 +40,12 @@ void nxb_open(nxb_key *key, const nxb_record *record, const uint8_t *in, size_t 
 typedef struct nxb_flow {
     uint8_t *at;
     size_t len, times;
-    size_t done;           /* bytes that were sealed or opened */
-    size_t unsent;         /* of those sealed, what the socket has not taken yet, tags and heads */
-    uint64_t number, base; /* of datagrams or records: ever, and before this round */
+    size_t done;   /* bytes sealed or opened */
+    size_t unsent; /* sealed bytes that the socket has not accepted yet, with tags and heads */
+    uint64_t number, base; /* of datagrams or records: in all, and before this round */
 } nxb_flow;
 
-/* What all processes see.  |got| [a][b]: datagrams of a that b has taken, ever. */
+/* Shared by all processes. |got| [a][b]: datagrams of a that b has received, in all. */
 typedef struct nxb_common {
     atomic_uint arrived, round;
     atomic_bool over;
@@ -63,9 +62,9 @@ typedef struct nxb_rank {
     nxb_flow out[NXB_RANKS_MOST], in[NXB_RANKS_MOST];
     int fd;                   /* of UDP */
     int fds[NXB_RANKS_MOST];  /* of TCP, by peer */
-    uint8_t *packet, *buffer; /* what goes out; what has come in */
+    uint8_t *packet, *buffer; /* send and receive buffers */
     struct nxb_pipe *pipes;   /* of TCP, by peer */
-    size_t last;              /* whom the last datagram went to */
+    size_t last;              /* the receiver of the last datagram */
 } nxb_rank;
 
 _Noreturn void nxb_give_up(const char *what);
@@ -76,7 +75,7 @@ static inline size_t nxb_flow_left(const nxb_flow *f)
     return f->len * f->times - f->done;
 }
 
-/* The next piece of |f|: at most |most| bytes, none of them of two messages. */
+/* The next piece of |f|: at most |most| bytes, all of one message. */
 static inline size_t nxb_flow_piece(const nxb_flow *f, size_t most)
 {
     const size_t left = f->len - f->done % f->len;
@@ -84,7 +83,8 @@ static inline size_t nxb_flow_piece(const nxb_flow *f, size_t most)
     return (left < most) ? left : most;
 }
 
-/* How bytes travel.  push and pull move what they can without waiting: whether they did. */
+/* A transport. push and pull move as many bytes as possible without waiting; true: some were
+ * moved. */
 typedef struct nxb_over {
     const char *name;
     void (*prepare)(nxb_rank *ranks, size_t n); /* sockets of all ranks; before the forks */

@@ -1,20 +1,20 @@
 /*
- * sealed_ceiling.c - what any program that encrypts over UDP or TCP has to pay.
+ * sealed_ceiling.c - the minimum cost of any program that encrypts over UDP or TCP.
  *
  *     sealed_ceiling [udp|tcp|udp_plain|tcp_plain [exchange|pingpong|stream
  *                    [RANKS [BYTES [SECONDS [DATAGRAM]]]]]]
  *
- * Ranks are processes on the loopback that copy, seal, send, receive and open, and nothing else:
- * no acknowledgements of their own, no matching of messages, no schedule.  Bytes are sealed out of
- * the memory that they come from, and opened into the memory that they are for.  A rank that has
- * nothing to do yields.  Prints the median of the times of the slowest rank, in us:
+ * Ranks are processes on the loopback that only copy, seal, send, receive and open: no
+ * acknowledgements of their own, no message matching, no schedule. Bytes are sealed from the
+ * source buffer and opened into the target buffer. An idle rank yields. Prints the median of the
+ * times of the slowest rank, in us:
  *
  *   exchange  every rank sends BYTES / RANKS to each other rank and copies its own share: the
  *             traffic of an alltoall and of an allgather, and half of that of an allreduce
  *   pingpong  half of a round trip of BYTES between two ranks
- *   stream    one of many messages of BYTES, one way
+ *   stream    one of many messages of BYTES, in one direction
  *
- * The figures of nexar bench divided by these figures is what `make bench-net` prints.
+ * `make bench-net` prints the figures of nexar bench divided by these figures.
  */
 #include "sealed.h"
 
@@ -78,7 +78,7 @@ static void barrier(const nxb_rank *r)
     }
 }
 
-/* ---- what is moved ----------------------------------------------------------- */
+/* ---- traffic patterns ----------------------------------------------------------- */
 
 typedef struct pattern {
     size_t kind, bytes;
@@ -133,7 +133,7 @@ static bool is_done(const nxb_rank *r, bool out)
     return true;
 }
 
-/* The pong follows when all of the ping has come. */
+/* The pong follows when the whole ping has arrived. */
 static void move(nxb_rank *r, const pattern *p, const nxb_over *over)
 {
     const bool answers = (p->kind == PINGPONG) && (r->me == 1);
@@ -151,7 +151,7 @@ static void move(nxb_rank *r, const pattern *p, const nxb_over *over)
     }
 }
 
-/* Whether the bytes that came are those that were sent: all ranks have the same. */
+/* Checks that the received bytes are those sent: all ranks send the same bytes. */
 static void check(const nxb_rank *r, const pattern *p)
 {
     for (size_t i = 0; i < r->n; i++) {
@@ -167,7 +167,7 @@ static void check(const nxb_rank *r, const pattern *p)
 
 /* ---- rounds -------------------------------------------------------------------- */
 
-/* One of the processes; the first says when it is enough. */
+/* Runs one of the processes; the first one decides when to stop. */
 static void run(nxb_rank *r, pattern *p, const nxb_over *over, double seconds)
 {
     const double until = now_us() + seconds * 1e6;
@@ -197,7 +197,7 @@ static void run(nxb_rank *r, pattern *p, const nxb_over *over, double seconds)
         start = now_us();
         move(r, p, over);
         r->all->us[r->me][round] = (now_us() - start) / share;
-        barrier(r); /* before anything of the next round is there */
+        barrier(r); /* before data of the next round arrives */
     }
 }
 
@@ -208,7 +208,7 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Of the slowest rank in each round. */
+/* The median over rounds of the slowest rank's time. */
 static double median_of(nxb_common *all, size_t n, size_t *rounds)
 {
     double *slowest = all->us[0];
@@ -224,7 +224,8 @@ static double median_of(nxb_common *all, size_t n, size_t *rounds)
     return slowest[*rounds / 2];
 }
 
-/* Whether all processes have ended well; without one of them the others would wait for ever. */
+/* Whether all processes have succeeded. If one fails, the others are ended: they would wait
+ * indefinitely. */
 static bool wait_for_all(const pid_t *pids, size_t n)
 {
     int status;

@@ -1,4 +1,5 @@
-/* sealed_key.c - AES-128-GCM: nexar's own where the CPU has what it needs, else GnuTLS's. */
+/* sealed_key.c - AES-128-GCM: nexar's own implementation if the CPU supports it, otherwise that
+ * of GnuTLS. */
 #include <gnutls/crypto.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /*
- * sealed_tcp.c - records over TCP on the loopback: a head of 5 bytes, up to 16 KiB, a tag, as TLS
- * has them.  A connection for each pair of ranks; up to four records in a system call.
+ * sealed_tcp.c - records over TCP on the loopback: a head of 5 bytes, up to 16 KiB, and a tag, as
+ * in TLS. One connection per pair of ranks; up to four records per system call.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -13,7 +13,7 @@
 
 enum { HEAD = 5, RECORD = 16384, RECORDS = 4, ROOM = RECORDS * (HEAD + RECORD + NXB_TAG) };
 
-/* Of one connection: what the socket has not taken yet, and what is no whole record yet. */
+/* One connection: bytes that the socket has not accepted yet, and bytes of an incomplete record. */
 typedef struct nxb_pipe {
     uint8_t out[ROOM], in[ROOM];
     size_t queued, sent, have;
@@ -105,7 +105,7 @@ static bool push_to(nxb_rank *r, size_t to)
     return n > 0;
 }
 
-/* Opens the whole records that are there. */
+/* Opens the complete records. */
 static void open_records(nxb_rank *r, size_t from, nxb_pipe *p)
 {
     nxb_flow *f = &r->in[from];

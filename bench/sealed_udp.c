@@ -1,9 +1,9 @@
 /*
  * sealed_udp.c - datagrams over the loopback.
  *
- * One socket for each rank.  Datagrams of one length share a system call (UDP_SEGMENT, UDP_GRO)
- * where they are short.  There are no acknowledgements: how many are in flight both ends see in
- * shared memory, which costs next to nothing, and nothing is lost.
+ * One socket for each rank. Short datagrams of one length share a system call (UDP_SEGMENT,
+ * UDP_GRO). There are no acknowledgements: both ends see the number in flight in shared memory,
+ * which costs almost nothing. No datagram is lost.
  */
 #include <netinet/udp.h>
 #include <string.h>
@@ -15,8 +15,8 @@ enum {
     HEAD = 16,            /* the sender, and the number of the datagram */
     WINDOW = 1 << 20,     /* bytes in flight between two ranks */
     READS = 4,            /* datagrams or batches of a recvmmsg */
-    PAYLOAD_MOST = 65507, /* of a datagram, and of all that one sendmsg takes */
-    SEGMENTS_MOST = 64,   /* that the kernel takes in one call */
+    PAYLOAD_MOST = 65507, /* of a datagram, and of one sendmsg */
+    SEGMENTS_MOST = 64,   /* accepted by the kernel in one call */
     BUFFERS = 16 << 20,
 };
 
@@ -62,7 +62,7 @@ static bool takes_more(const nxb_rank *r, size_t to)
            ((f->number - atomic_load(&r->all->got[r->me][to])) * r->part < WINDOW);
 }
 
-/* The next rank in turn that takes another datagram; r->me: none does. */
+/* The next rank, round-robin, that can accept another datagram; r->me: none. */
 static size_t whom(const nxb_rank *r)
 {
     for (size_t i = 1; i <= r->n; i++) {
@@ -75,7 +75,7 @@ static size_t whom(const nxb_rank *r)
     return r->me;
 }
 
-/* Seals the next piece for |to| behind the |used| bytes of the batch; its length. */
+/* Seals the next piece for |to| after the |used| bytes of the batch; returns its length. */
 static size_t add_datagram(nxb_rank *r, size_t to, size_t used)
 {
     nxb_flow *f = &r->out[to];
@@ -117,7 +117,7 @@ static void send_batch(nxb_rank *r, size_t to, size_t used, uint16_t segment)
     }
 }
 
-/* As many datagrams to one rank as fit into a call. */
+/* Sends as many datagrams to one rank as fit in a call. */
 static bool push(nxb_rank *r)
 {
     const size_t to = whom(r), whole = r->part + overhead(r);
@@ -138,7 +138,7 @@ static bool push(nxb_rank *r)
     return true;
 }
 
-/* One datagram, to its place. */
+/* Opens one datagram into its place. */
 static void take(nxb_rank *r, const uint8_t *datagram, size_t bytes)
 {
     const size_t len = bytes - overhead(r);

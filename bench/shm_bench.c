@@ -1,11 +1,11 @@
 /*
- * shm_bench.c - the shm transport alone, between forked processes: round trips of short
- * frames, frames in one direction, parts from 4 KiB to 64 MiB, beside a plain memcpy.
+ * shm_bench.c - the shm transport alone, between forked processes: round trips of short frames,
+ * frames in one direction, parts from 4 KiB to 64 MiB, compared with a plain memcpy.
  *
  *   shm_bench [PAIRS] [copy|read] [SPIN_US]
  *
- * PAIRS of processes at once (1; with more than cores / 2 they do not spin); `copy`:
- * nobody reads the other's memory; SPIN_US: 100, or 0 with more processes than cores.
+ * PAIRS of processes at once (1; with more than cores / 2 they do not spin); `copy`: no process
+ * reads the other's memory; SPIN_US: 100, or 0 with more processes than cores.
  */
 #include <inttypes.h>
 #include <sched.h>
@@ -30,7 +30,7 @@ static const char help[] =
     "  copy     nobody reads the other's memory; read: where it may\n"
     "  SPIN_US  100, or 0 with more processes than cores\n";
 
-enum { DEEP = 4 }; /* parts under way at most */
+enum { DEEP = 4 }; /* parts in flight at most */
 enum { WARM = 2000, TRIPS = 20000, FRAMES = 200000, PAIRS_MAX = 16, FRAME = 8 };
 #define BIG ((size_t)64 << 20)
 
@@ -41,7 +41,7 @@ typedef struct side {
     nx_link *link;
     bool up, down;
     uint64_t frames, bytes, sent;
-    uint64_t want_frames, want_bytes, want_sent; /* what |event| waits for */
+    uint64_t want_frames, want_bytes, want_sent; /* the counts that set |event| */
     nx_event event;
     bool answers;
     nx_tx *spare[DEEP]; /* parts come back in any order */
@@ -156,7 +156,7 @@ static void on_accept(void *ctx, nx_link *link, uint64_t member)
     link->up_ctx = ctx;
 }
 
-/* Waits, from here on, for so much more. */
+/* Waits for the given further frames and bytes. */
 static void wait_for(side *s, uint64_t frames, uint64_t bytes, uint64_t sent)
 {
     s->want_frames += frames;
@@ -197,7 +197,7 @@ static void echo(side *s)
         wait_for(s, 0, rounds(sizes[i]) * sizes[i], 0);
         send_frame(s);
     }
-    wait_for(s, 1, 0, 0); /* the last word */
+    wait_for(s, 1, 0, 0); /* the final frame */
 }
 
 static int by_value(const void *a, const void *b)
@@ -297,7 +297,7 @@ static void *memory(size_t size)
     return at;
 }
 
-/* Tells the other side our offer, and learns its. */
+/* Sends our offer to the peer and receives the peer's. */
 static void swap(side *s, int who, int in, int out)
 {
     s->offers[who] = *nx_shm_offer_of(s->shm);

@@ -1,10 +1,10 @@
 /*
- * sizes_bench.c - messages of each size between two ranks: what the settings `inline`
- * and `eager` are worth.  sizes.sh runs it with and without and compares.
+ * sizes_bench.c - messages of each size between two ranks: the effect of the settings `inline`
+ * and `eager`. sizes.sh compares runs with and without them.
  *
- * For each size a line with the bytes and three figures: microseconds of half a round
- * trip; GB/s of messages one way, receives posted before; and the same received late,
- * when all have come that come unasked.
+ * For each size a line with the bytes and three figures: microseconds of half a round trip; GB/s
+ * of messages in one direction with receives posted first; and the same with receives posted
+ * late, after all unexpected messages have arrived.
  */
 #include <nexar.h>
 #include <stdio.h>
@@ -95,7 +95,7 @@ static void start(nexar_comm *w, size_t bytes, nexar_request **requests)
     }
 }
 
-/* GB/s: a window of messages at a time, then a word back. */
+/* GB/s: a window of messages at a time, then a short reply. */
 static double one_way(nexar_comm *w, size_t bytes, int late)
 {
     nexar_request *requests[WINDOW];
@@ -113,7 +113,7 @@ static double one_way(nexar_comm *w, size_t bytes, int late)
         if (nexar_rank(w) == 0) {
             start(w, bytes, requests);
         }
-        if (late) { /* it is sent after all that goes unasked, on the same lane */
+        if (late) { /* sent after all unexpected messages, on the same lane */
             word(w, 0);
         }
         if (late && (nexar_rank(w) == 1)) {

@@ -1,12 +1,12 @@
 /*
- * word_bench.c - how near two cores of this machine are to each other, at this moment.
+ * word_bench.c - the distance between two cores of this machine at this moment.
  *
  *     word_bench
  *
- * Prints one line: nanoseconds that a word takes from one core to the other, and GB a second
- * at which one core copies what the other has just written.  A hypervisor may move its
- * cores: figures that were taken before and after do not compare.  Takes some 20 ms.  Where
- * there is one core only, both are 0.
+ * Prints one line: nanoseconds for a word from one core to the other, and GB per second of a copy
+ * of data that the other core has just written. A hypervisor may move virtual cores: figures from
+ * before and after a move are not comparable. Takes about 20 ms. With one core both figures are
+ * 0.
  */
 #include <pthread.h>
 #include <sched.h>
@@ -55,7 +55,7 @@ static double median(double *values, size_t n)
     return values[n / 2];
 }
 
-/* Brings the calling thread to the core |at| of |all|. */
+/* Migrates the calling thread to the core |at| of |all|. */
 static int go_to(const cpu_set_t *all, int at)
 {
     cpu_set_t one;
@@ -73,7 +73,7 @@ static void await(atomic_uint *word, unsigned value)
 {
     for (unsigned polls = 1; atomic_load_explicit(word, memory_order_acquire) != value; polls++) {
         if (polls % POLLS == 0) {
-            (void)sched_yield(); /* somebody else is on the other's core, perhaps */
+            (void)sched_yield(); /* another thread may occupy the other core */
         }
     }
 }
@@ -83,7 +83,7 @@ static void say(atomic_uint *word, unsigned value)
     atomic_store_explicit(word, value, memory_order_release);
 }
 
-/* Answers every word, in the end when it has written |fresh|. */
+/* Answers every word; the last answer follows after writing |fresh|. */
 static void *other(void *arg)
 {
     if (!go_to(arg, 1)) {
@@ -130,7 +130,7 @@ int main(int argc, char **argv)
         await(&back, i);
         start = now_ns();
         memcpy(copied, fresh, sizeof(copied));
-        __asm__ volatile("" : : "r"(copied) : "memory"); /* somebody needs it */
+        __asm__ volatile("" : : "r"(copied) : "memory"); /* keeps the copy alive */
         copies[copy] = BYTES / (now_ns() - start);
     }
     (void)pthread_join(thread, NULL);

@@ -1,5 +1,5 @@
 /*
- * allreduce.c - every rank has a vector; all get the sum of all, and the largest.
+ * allreduce.c - every rank has a vector; all ranks get the sum and the maximum of all vectors.
  *
  *     nexar run -n 4 ./allreduce
  */
@@ -9,7 +9,7 @@
 
 enum { COUNT = 100000 };
 
-/* Element i of rank r is r + i % 10: whole numbers, so that the sum is exact. */
+/* Element i of rank r is r + i % 10: integers, so that the sum is exact. */
 static size_t count_wrong(const float *sum, int size)
 {
     size_t wrong = 0;
@@ -25,7 +25,7 @@ static size_t count_wrong(const float *sum, int size)
 static nexar_err run(nexar_comm *world, float *mine, float *sum, size_t *wrong)
 {
     const int rank = nexar_rank(world), size = nexar_size(world);
-    double largest = 1.5 * rank; /* in place: the input is where the result will be */
+    double largest = 1.5 * rank; /* in place: the result replaces the input */
     nexar_err err;
 
     for (int i = 0; i < COUNT; i++) {

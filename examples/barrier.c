@@ -1,10 +1,10 @@
 /*
- * barrier.c - nobody leaves before the last one has come.
+ * barrier.c - no rank leaves before the last one has arrived.
  *
  *     nexar run -n 4 ./barrier
  *
- * In each round another rank is late.  The ranks compare clocks, which are one on one
- * machine: the first to leave left after the last had come.
+ * In each round a different rank is late. The ranks compare their clocks, which are the same on
+ * one machine: the first rank left after the last had arrived.
  */
 #include <nexar.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /*
- * broadcast.c - rank 0 knows the settings of a job and gives them to all; then each
- * rank in turn does so with a block of its own.
+ * broadcast.c - rank 0 knows the settings of a job and broadcasts them; then each rank in turn
+ * broadcasts a block of its own.
  *
  *     nexar run -n 4 ./broadcast
  */
@@ -10,7 +10,7 @@
 
 enum { BLOCK = 50000 };
 
-/* Ranks of one build and one kind of machine: a struct may travel as its bytes. */
+/* All ranks have the same build and machine type, so a struct may be sent as raw bytes. */
 typedef struct settings {
     double rate;
     int32_t epochs;
@@ -22,7 +22,7 @@ static nexar_err share_settings(nexar_comm *world, int *wrong)
     settings s = {0};
     nexar_err err;
 
-    if (nexar_rank(world) == 0) { /* as if read from a file that the others do not have */
+    if (nexar_rank(world) == 0) { /* as if read from a file that other ranks do not have */
         s = (settings){.rate = 0.25, .epochs = 12, .name = "small network"};
     }
     err = nexar_broadcast(world, &s, sizeof(s), NEXAR_U8, 0);

@@ -1,10 +1,10 @@
 /*
- * bucketed_gradients.c - the gradients of a network are many tensors, most of them
- * small: one call averages them all where they lie, with one set of messages.
+ * bucketed_gradients.c - the gradients of a network are many tensors, most of them small. One
+ * call averages them all in place, with one set of messages.
  *
  *     nexar run -n 4 ./bucketed_gradients
  *
- * It does the same with a call for each tensor, and compares results and times.
+ * The example repeats this with one call per tensor, and compares results and times.
  */
 #include <nexar.h>
 #include <stdio.h>
@@ -28,7 +28,7 @@ static size_t length(int tensor)
     return (tensor % 2 == 0) ? (size_t)(tensor * 37 + 501) : (size_t)(tensor % 17 + 1);
 }
 
-/* Lays the tensors over |memory|; gradient i of rank r is r * 0.5 + i % 100. */
+/* Places the tensors in |memory|; gradient i of rank r is r * 0.5 + i % 100. */
 static void lay_out(float *memory, int rank, nexar_tensor tensors[])
 {
     for (int k = 0; k < TENSORS; k++) {

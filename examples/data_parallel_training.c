@@ -3,15 +3,14 @@
  *
  *     nexar run -n 4 ./data_parallel_training
  *
- * Every rank has the whole network and its share of each batch.  It computes the
- * gradients of its share; nexar_allreduce_bucketed adds them up, four tensors in one
- * call; then every rank makes the same step.  Sums come out with the same bits on all
- * ranks, so the weights stay equal to the bit without being sent again, which is checked
- * at the end.
+ * Every rank has the whole network and its share of each batch. It computes the gradients of its
+ * share; nexar_allreduce_bucketed adds them up, four tensors in one call; then every rank makes
+ * the same step. Sums have the same bits on all ranks, so the weights stay bit-identical without
+ * being sent again. The end of the program checks that.
  *
- * The batches are made from a fixed seed and do not depend on how many ranks there are:
- * one process computes the same sums in another order.  Floating point rounds those
- * differently, so the last loss of N ranks is that of one within 0.1 %, not to the bit.
+ * The batches come from a fixed seed and do not depend on the number of ranks: one process
+ * computes the same sums in another order. Floating point rounds them differently, so the last
+ * loss of N ranks equals that of one process within 0.1 %, not bit for bit.
  */
 #include <stdio.h>
 
@@ -34,7 +33,7 @@ static nexar_err run(nexar_comm *world, int *wrong)
         if (nexar_rank(world) == 0) {
             (void)printf("steps %3d to %3d: mean loss %.6f\n", step - REPORT + 1, step, mean);
         }
-        *wrong |= !(mean < before); /* it goes down, and is a number */
+        *wrong |= !(mean < before); /* the loss decreases and is not NaN */
         first = (step == REPORT) ? mean : first;
         before = mean;
         mean = 0;

@@ -8,11 +8,12 @@
  *     --die STEP           kills itself after that step
  *     --hold STEP RANKS    waits after that step until there are RANKS ranks; the same for all
  *
- * After each step all ranks call nexar_comm_update(), which changes the world if ranks have joined,
- * left or failed.  After a change all ranks call nexar_state_sync(), with the number of the last
- * step as the revision: a rank that has joined receives everything, and so does one that had not
- * completed the step in which a rank failed.  A batch is divided among the ranks that are there, so
- * the loss does not depend on their number: the last one is that of a single process within 0.1 %.
+ * After each step all ranks call nexar_comm_update(), which changes the world if ranks have
+ * joined, left or failed. After a change all ranks call nexar_state_sync(), with the number of
+ * the last step as the revision: a rank that has joined receives everything, and so does one that
+ * had not completed the step in which a rank failed. A batch is divided among the current ranks,
+ * so the loss does not depend on their number. The last loss equals that of a single process
+ * within 0.1 %.
  */
 #include <signal.h>
 #include <stdio.h>
@@ -21,21 +22,21 @@
 
 #include "training.h"
 
-/* Of the steps since the last report; mean of the first report, and of the last one. */
+/* The sum since the last report; the mean of the first report; the mean of the last report. */
 enum { SUM, FIRST, LAST, LOSSES };
 
-/* All that a new rank needs. */
+/* The state that a new rank needs. */
 typedef struct progress {
     network net;
     double losses[LOSSES];
-    int step; /* the last that is complete */
+    int step; /* the last completed step */
 } progress;
 
 static struct {
     int leave, die, hold_step, hold_ranks;
 } options = {-1, -1, -1, 0};
 
-/* All ranks get the state of those that have completed most steps. */
+/* All ranks get the state of a rank that has completed the most steps. */
 static nexar_err catch_up(nexar_comm *world, progress *p)
 {
     const nexar_state state[] = {{"w1", p->net.w1, (size_t)HIDDEN * INPUTS, NEXAR_F32},
@@ -94,7 +95,7 @@ static nexar_err hold(void)
     return NEXAR_OK;
 }
 
-/* Whether the world has changed, which all ranks see alike; reports it. */
+/* Whether the world has changed, with the same result on all ranks; reports the change. */
 static bool has_changed(const nexar_change *c, const progress *p)
 {
     if (c->joined + c->left + c->failed == 0) {

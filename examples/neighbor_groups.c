@@ -1,10 +1,10 @@
 /*
- * neighbor_groups.c - communicators of listed ranks, made by those ranks alone.
+ * neighbor_groups.c - communicators of listed ranks, created by these ranks only.
  *
  *     nexar run -n 4 ./neighbor_groups
  *
- * Each rank has a communicator with the rank before it and one with the rank after it.  They
- * overlap, so each pair has a tag of its own.  No rank waits for ranks that are not in its pairs.
+ * Each rank has a communicator with the rank before it and one with the rank after it. They
+ * overlap, so each pair has its own tag. No rank waits for ranks that are not in its pairs.
  */
 #include <nexar.h>
 #include <stdio.h>

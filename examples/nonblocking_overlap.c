@@ -3,11 +3,10 @@
  *
  *     nexar run -n 2 ./nonblocking_overlap [MIB [RANKS]]
  *
- * Three times are taken: of the allreduce alone, of the computation alone (made about
- * as long), and of both at once.  Had neither waited for the other, both would take as
- * long as the longer one: that is an overlap of 100 %; one after the other is 0 %.
- * nexar moves data in a thread of its own, so an overlap needs a core that is free: with
- * fewer cores than two for a rank let only the first RANKS compute.  bench/overlap.sh does
+ * The program measures three times: the allreduce alone, the computation alone (made about as
+ * long), and both at once. If both take as long as the longer one, the overlap is 100 %; if they
+ * take the sum, it is 0 %. nexar moves data in its own thread, so an overlap needs a free core.
+ * With fewer than two cores per rank let only the first RANKS compute. bench/overlap.sh measures
  * it over a network.
  */
 #include <nexar.h>
@@ -17,7 +16,7 @@
 
 enum { MIB = 16, MIB_MAX = 4096, FLOATS_PER_MIB = 1 << 18, ROUNDS = 5 };
 
-static int computing = 1 << 30; /* so many ranks, the first, compute */
+static int computing = 1 << 30; /* the number of ranks that compute, from rank 0 */
 
 static double now_s(void)
 {
@@ -39,7 +38,7 @@ static double compute(uint64_t steps)
 }
 
 typedef struct times {
-    double network, compute, both; /* seconds, the least of some rounds */
+    double network, compute, both; /* seconds, the minimum of several rounds */
 } times;
 
 typedef struct vector {
@@ -47,7 +46,7 @@ typedef struct vector {
     size_t count;
 } vector;
 
-/* Either of them or both: |v| may be NULL and |steps| 0. */
+/* Runs the allreduce, the computation, or both: |v| may be NULL and |steps| 0. */
 static nexar_err once(nexar_comm *world, const vector *v, uint64_t steps, double *seconds)
 {
     nexar_request *req = NULL;
@@ -68,7 +67,7 @@ static nexar_err once(nexar_comm *world, const vector *v, uint64_t steps, double
     return err;
 }
 
-/* The least of some rounds, each begun together; of the slowest rank. */
+/* The minimum over several rounds of the slowest rank's time. All ranks begin a round together. */
 static nexar_err measure(nexar_comm *world, const vector *v, uint64_t steps, double *least)
 {
     nexar_err err = NEXAR_OK;

@@ -1,6 +1,6 @@
 /*
- * opencl_allreduce.c - a vector on each rank's OpenCL device, made there by a kernel,
- * summed over all ranks; no byte of it passes through memory of this program.
+ * opencl_allreduce.c - sums vectors over all ranks on their OpenCL devices. A kernel fills each
+ * vector on the device; no byte of it passes through memory of this program.
  *
  *     cc opencl_allreduce.c $(pkg-config --cflags --libs nexar-opencl) -lOpenCL
  *     nexar run -n 4 ./a.out

@@ -1,12 +1,12 @@
 /*
- * rpc.c - a counter and a table that live at one rank and are used by all.
+ * rpc.c - a counter and a table at one rank, used by all ranks.
  *
  *     nexar run -n 4 ./rpc
  *
- * Every rank registers what it serves, rank 0 the counter.  The ranks draw numbers from
- * it, each number once; then each asks its neighbour to reverse a text, all at once, by
- * calls that do not wait.  Last, a handler that calls on: a question goes round the ring
- * of all ranks and comes back with the sum of their numbers.
+ * Every rank registers its functions, rank 0 the counter. The ranks draw numbers from it, each
+ * number once. Then each rank asks its neighbour to reverse texts, by concurrent non-blocking
+ * calls. Last, a handler makes calls itself: a call passes around the ring of all ranks and
+ * returns the sum of their numbers.
  */
 #include <nexar.h>
 #include <pthread.h>
@@ -18,11 +18,11 @@
 enum { DRAW = 1, REVERSE, SUM, TAG_READY = 1, TAG_DONE, DRAWS = 5 };
 
 typedef struct counter {
-    pthread_mutex_t lock; /* handlers run beside each other */
+    pthread_mutex_t lock; /* handlers run concurrently */
     uint64_t next;
 } counter;
 
-/* ---- what is served ------------------------------------------------------------------ */
+/* ---- handlers ------------------------------------------------------------------ */
 
 static nexar_err draw(nexar_rpc *call, const void *data, size_t bytes, void *arg)
 {
@@ -55,7 +55,7 @@ static nexar_err reverse(nexar_rpc *call, const void *data, size_t bytes, void *
     return err;
 }
 
-/* Calls a function that gives a number. */
+/* Calls a function that returns a number. */
 static nexar_err ask(nexar_comm *world, int rank, uint16_t fn, const void *data, size_t bytes,
                      uint64_t *number)
 {
@@ -72,7 +72,7 @@ static nexar_err ask(nexar_comm *world, int rank, uint16_t fn, const void *data,
     return err;
 }
 
-/* Adds this rank, and asks the next one for the rest: |data| says how many there are. */
+/* Adds this rank and calls the next rank for the rest; |data| has the number of remaining ranks. */
 static nexar_err sum(nexar_rpc *call, const void *data, size_t bytes, void *arg)
 {
     nexar_comm *world = (nexar_comm *)arg;
@@ -92,7 +92,7 @@ static nexar_err sum(nexar_rpc *call, const void *data, size_t bytes, void *arg)
     return (err == NEXAR_OK) ? nexar_rpc_reply(call, &rest, sizeof(rest)) : err;
 }
 
-/* ---- what is asked -------------------------------------------------------------------- */
+/* ---- calls -------------------------------------------------------------------- */
 
 /* Each rank reports to rank 0, which answers when all have: no rank continues before that. */
 static nexar_err meet(nexar_comm *world, uint64_t tag)
@@ -114,7 +114,7 @@ static nexar_err meet(nexar_comm *world, uint64_t tag)
     return err;
 }
 
-/* Draws some numbers; they are never the same as those of others. */
+/* Draws some numbers, which differ from the numbers of all other ranks. */
 static nexar_err draw_some(nexar_comm *world, int *rising)
 {
     uint64_t number = 0, before = 0;
@@ -129,7 +129,7 @@ static nexar_err draw_some(nexar_comm *world, int *rising)
     return err;
 }
 
-/* The texts go out at once; the replies come in any order. */
+/* Sends all texts at once; the replies arrive in any order. */
 static nexar_err reverse_some(nexar_comm *world, int *right)
 {
     static const char *const texts[] = {"stressed", "live", "drawer", ""};
@@ -169,7 +169,7 @@ static nexar_err run(nexar_comm *world, counter *c)
         err = nexar_rpc_register(world, SUM, sum, world);
     }
     if (err == NEXAR_OK) {
-        err = meet(world, TAG_READY); /* all have registered */
+        err = meet(world, TAG_READY); /* all ranks have registered */
     }
     if (err == NEXAR_OK) {
         err = draw_some(world, &rising);
@@ -181,7 +181,7 @@ static nexar_err run(nexar_comm *world, counter *c)
         err = ask(world, nexar_rank(world), SUM, &size, sizeof(size), &total);
     }
     if (err == NEXAR_OK) {
-        err = meet(world, TAG_DONE); /* nobody calls any more */
+        err = meet(world, TAG_DONE); /* no rank makes further calls */
     }
     if (err == NEXAR_OK) {
         (void)printf("rank %d: drew %d numbers, %s; %d texts reversed; the sum of all ranks is "

@@ -4,8 +4,8 @@
  *
  *     nexar run -n 4 ./send_recv
  *
- * It shows nexar_sendrecv (both ways at once, so that no order of ranks can block)
- * and the same with requests: start, do something else, wait.
+ * It shows nexar_sendrecv (both directions at once, so that no order of ranks can deadlock) and
+ * the same with requests: start, compute, wait.
  */
 #include <nexar.h>
 #include <stdint.h>
@@ -13,7 +13,7 @@
 
 enum { TAG_RING = 1, TAG_BLOCK, BLOCK = 1 << 20 };
 
-/* Hands numbers on round the ring; the sum of all is the same on every rank. */
+/* Passes numbers around the ring; every rank gets the same sum. */
 static nexar_err ring(nexar_comm *world, int next, int before, uint64_t *sum)
 {
     uint64_t held = (uint64_t)nexar_rank(world) + 1, got = 0;
@@ -29,7 +29,7 @@ static nexar_err ring(nexar_comm *world, int next, int before, uint64_t *sum)
     return err;
 }
 
-/* The same step with a larger block, not waiting for it at once. */
+/* The same step with a larger block, waiting for it later. */
 static nexar_err block(nexar_comm *world, int next, int before, nexar_status *status)
 {
     static unsigned char mine[BLOCK], theirs[BLOCK];
@@ -43,7 +43,7 @@ static nexar_err block(nexar_comm *world, int next, int before, nexar_status *st
     if (sent != NEXAR_OK) {
         (void)nexar_cancel(in);
     }
-    /* Here a program would compute. */
+    /* A program would compute here. */
     if (sent == NEXAR_OK) {
         sent = nexar_wait(&out, NULL);
     }

@@ -1,16 +1,16 @@
 /*
- * sharded_optimizer.c - Adam whose two moments exist once in the world, not on every
- * rank: each rank keeps those of its shard.
+ * sharded_optimizer.c - Adam with sharded state: the two moments exist once in the world, and
+ * each rank keeps those of its shard.
  *
  *     nexar run -n 4 ./sharded_optimizer
  *
- * The call is handed the gradients.  Between its two phases a rank has the averaged
- * gradients of its shard alone; there the callback updates the moments, writes the new
- * weights over the gradients, and the second phase gives those to everybody.
+ * The call gets the gradients. Between its two phases a rank has the averaged gradients of its
+ * shard only. There the callback updates the moments and overwrites the gradients with the new
+ * weights. The second phase distributes the weights to all ranks.
  *
- * What is minimised is the distance to a target, of which every rank sees the gradient
- * with an error of its own; the errors of all ranks cancel.  So every rank can compute
- * beside it what an Adam in one process would do, and compares.
+ * The loss is the distance to a target. Every rank has its gradient with a different error; the
+ * errors of all ranks cancel. So every rank can also compute the result of an Adam in one
+ * process, and compares.
  */
 #include <math.h>
 #include <nexar.h>
@@ -25,11 +25,11 @@ static const float rate = 0.05F, beta1 = 0.9F, beta2 = 0.999F, tiny = 1e-8F;
 /* The moments of |n| weights from |offset| on, and the weights themselves. */
 typedef struct adam {
     float *first, *second;
-    const float *weights; /* of all, before this step */
+    const float *weights; /* all weights, before this step */
     int step;
 } adam;
 
-/* New weights into |g|, which holds the gradients. */
+/* Writes the new weights to |g|, which contains the gradients. */
 static void update(adam *a, float *g, size_t offset, size_t n)
 {
     const float fix1 = 1 - powf(beta1, (float)a->step), fix2 = 1 - powf(beta2, (float)a->step);
@@ -53,7 +53,7 @@ static float target(size_t i)
     return (float)(i % 13) * 0.1F - 0.6F;
 }
 
-/* The gradient that |rank| sees: a little too much, or too little. */
+/* The gradient of |rank|: slightly too large or too small. */
 static void gradient(const float *weights, int rank, int size, float *g)
 {
     const float error = ((float)rank - (float)(size - 1) / 2) * 0.25F;

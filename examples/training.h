@@ -1,8 +1,8 @@
 /*
- * training.h - a network of two layers, and a step of its training by all ranks together:
- * what data_parallel_training.c and elastic_training.c have in common.
+ * training.h - a network of two layers, and a step of its training by all ranks. Shared by
+ * data_parallel_training.c and elastic_training.c.
  *
- * The batches are made from a fixed seed and do not depend on how many ranks there are.
+ * The batches come from a fixed seed and do not depend on the number of ranks.
  */
 #ifndef TRAINING_H
 #define TRAINING_H
@@ -42,7 +42,7 @@ static inline void start_weights(network *net)
     }
 }
 
-/* Sample |s| of step |step|: what goes in, and what should come out. */
+/* Sample |s| of step |step|: the input and the target. */
 static inline float sample(int step, int s, float x[INPUTS])
 {
     uint64_t seed = UINT64_C(0x9e3779b97f4a7c15) * (uint64_t)(step * BATCH + s + 1);
@@ -95,7 +95,7 @@ static inline void descend(network *net, const network *g)
     net->b2 -= by * g->b2;
 }
 
-/* One batch: this rank's samples, everybody's gradients, the same step for all. */
+/* One batch: this rank's samples, the gradients of all ranks, the same step on all. */
 static inline nexar_err train(nexar_comm *world, network *net, int step, double *loss)
 {
     const int rank = nexar_rank(world), size = nexar_size(world);
@@ -126,7 +126,7 @@ static inline bool same_bits(const void *a, const void *b, size_t size)
     return memcmp(a, b, size) == 0;
 }
 
-/* Whether all ranks have the weights of rank 0, to the bit. */
+/* Whether all ranks have bit-identical weights to rank 0. */
 static inline nexar_err compare(nexar_comm *world, const network *net, uint32_t *differ)
 {
     network first = *net;

@@ -75,7 +75,7 @@ static nexar_err load(nx_cu_driver *driver)
             return nx_cu_refuse(NEXAR_ENOTSUP, "the CUDA driver has no %s; 11.0 or newer is needed",
                                 symbols[i].name);
         }
-        /* What POSIX says about dlsym and pointers to functions. */
+        /* memcpy avoids a cast from an object pointer to a function pointer (POSIX, dlsym). */
         memcpy((char *)driver + symbols[i].at, &found, sizeof(found));
     }
     return NEXAR_OK;

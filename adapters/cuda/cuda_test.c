@@ -38,7 +38,7 @@ static void open_adapter(void)
     dev = nexar_cuda_device(cuda);
 }
 
-/* Nothing of the driver's is left. */
+/* Checks that no driver object is left. */
 static void close_adapter(void)
 {
     nxt_fake_cuda_counts c;
@@ -94,7 +94,7 @@ static void test_regions_are_gathered_and_scattered(void **state)
 {
     unsigned char in[600], out[600];
     unsigned char *a;
-    int stream; /* any address */
+    int stream; /* any address will do */
 
     (void)state;
     open_adapter();
@@ -262,7 +262,7 @@ static void test_threads_reduce_on_streams_of_their_own(void **state)
     close_adapter();
 }
 
-/* Everything once, with call |n| failing; true: it came to that call. */
+/* Runs everything once with call |n| failing. True: call |n| was reached. */
 static bool run_failing(int64_t n)
 {
     float host[16] = {0};
@@ -291,7 +291,7 @@ static bool run_failing(int64_t n)
     if (err != NEXAR_OK) {
         assert_int_equal(err, NEXAR_EDEVICE);
         assert_non_null(strstr(nexar_cuda_last_error(), "CUDA_ERROR_ILLEGAL_ADDRESS (700)"));
-        if (cuda != NULL) { /* what is left on the stream goes first */
+        if (cuda != NULL) { /* completes the work left on the stream */
             (void)dev->synchronize(dev->ctx, NULL);
         }
     }
@@ -326,7 +326,7 @@ int main(void)
         cmocka_unit_test(test_threads_reduce_on_streams_of_their_own),
         cmocka_unit_test(test_every_call_that_fails_is_reported),
     };
-    void *library = dlopen("libcuda.so.1", RTLD_NOW); /* stays: its counts are kept */
+    void *library = dlopen("libcuda.so.1", RTLD_NOW); /* stays loaded and keeps its counts */
 
     if ((library == NULL) || !find(library, "nxt_fake_cuda_get", &fake.get) ||
         !find(library, "nxt_fake_cuda_fail", &fake.break_call)) {

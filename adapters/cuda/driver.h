@@ -1,7 +1,6 @@
 /*
- * driver.h - the few functions of the CUDA driver that the adapter uses, as the
- * driver's documentation gives them: found by dlsym, so that nothing of CUDA is
- * needed to build.
+ * driver.h - the functions of the CUDA driver that the adapter uses, as in the driver's
+ * documentation. The adapter finds them by dlsym, so building needs no part of CUDA.
  */
 #ifndef NEXAR_CUDA_DRIVER_H
 #define NEXAR_CUDA_DRIVER_H

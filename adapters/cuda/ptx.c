@@ -1,13 +1,13 @@
 /*
- * ptx.c - dst[i] = op(dst[i], src[i]) in PTX, an entry for each type and operation,
- * with the bits that nexar.h promises.
+ * ptx.c - dst[i] = op(dst[i], src[i]) in PTX, one entry per type and operation, with the bits
+ * that nexar.h specifies.
  *
- * An entry takes (dst, src, n), a thread does one element.  Names of registers: p
- * predicates, h 16 bits, r 32, l 64, f f32, d f64.  After the beginning l0 and l1 are
- * the addresses of the two elements.  Sums and products say .rn, so that the
- * assembler fuses none; no .ftz, so subnormals stay.  min and max order -0 below +0 by
- * themselves, but drop NaN: that is put right here, as is the payload of every NaN.
- * What converts to a half makes another NaN than ours: it is chosen last.
+ * An entry takes (dst, src, n); each thread processes one element. Register names: p predicates,
+ * h 16 bits, r 32, l 64, f f32, d f64. After the prologue l0 and l1 are the addresses of the two
+ * elements. Sums and products use .rn, so that the assembler fuses none. No instruction uses
+ * .ftz, so subnormals are kept. min and max order -0 below +0 but drop NaN; the code restores NaN
+ * and its canonical payload. Conversions to a half yield another NaN, so the canonical NaN is
+ * selected last.
  */
 #include "inner.h"
 
@@ -23,7 +23,7 @@
     "mul.lo.u64 %l3, %l3, " SIZE ";\n"                                               \
     "add.u64 %l0, %l0, %l3;\nadd.u64 %l1, %l1, %l3;\n" BODY "ret;\n}\n"
 
-/* ---- floats: p1 says that the result is NaN -------------------------------------------- */
+/* ---- floats: p1 is set if the result is NaN -------------------------------------------- */
 
 #define F32_RESULT(OP) OP ".f32 %f2, %f0, %f1;\nsetp.nan.f32 %p1, %f2, %f2;\n"
 #define F32_CHOICE(OP) OP ".f32 %f2, %f0, %f1;\nsetp.nan.f32 %p1, %f0, %f1;\n"
@@ -43,7 +43,7 @@
     "cvt.f32.f16 %f0, %h0;\ncvt.f32.f16 %f1, %h1;\n" COMPUTE \
     "cvt.rn.f16.f32 %h2, %f2;\nselp.b16 %h2, 0x7E00, %h2, %p1;\nst.global.b16 [%l0], %h2;\n"
 
-/* Rounded to nearest even in integers: every device can. */
+/* Rounded to nearest even by integer operations, which every device supports. */
 #define BF16(COMPUTE)                                                           \
     "ld.global.b16 %h0, [%l0];\nld.global.b16 %h1, [%l1];\n"                    \
     "cvt.u32.u16 %r4, %h0;\nshl.b32 %r4, %r4, 16;\nmov.b32 %f0, %r4;\n"         \
@@ -58,7 +58,7 @@
         ENTRY("min_" NAME, SIZE, FRAME(F##_CHOICE("min"))),     \
         ENTRY("max_" NAME, SIZE, FRAME(F##_CHOICE("max")))
 
-/* ---- integers: the short ones are computed in 32 bits ------------------------------------ */
+/* ---- integers: 8 and 16 bits are computed in 32 bits ------------------------------------ */
 
 #define I32(LOAD, STORE, OP)                                              \
     "ld.global." LOAD " %r4, [%l0];\nld.global." LOAD " %r5, [%l1];\n" OP \
@@ -67,7 +67,7 @@
     "ld.global." LOAD " %l6, [%l0];\nld.global." LOAD " %l7, [%l1];\n" OP \
     " %l8, %l6, %l7;\nst.global." STORE " [%l0], %l8;\n"
 
-/* SIGN: s or u; BITS: of the element; FRAME and WIDE: what it is computed in. */
+/* SIGN: s or u; BITS: of the element; FRAME and WIDE: the registers of the computation. */
 #define INTEGERS(NAME, SIZE, SIGN, BITS, FRAME, WIDE)                           \
     ENTRY("sum_" NAME, SIZE, FRAME(SIGN BITS, "u" BITS, "add.u" WIDE)),         \
         ENTRY("prod_" NAME, SIZE, FRAME(SIGN BITS, "u" BITS, "mul.lo.u" WIDE)), \
@@ -77,7 +77,7 @@
         ENTRY("bor_" NAME, SIZE, FRAME(SIGN BITS, "u" BITS, "or.b" WIDE)),      \
         ENTRY("bxor_" NAME, SIZE, FRAME(SIGN BITS, "u" BITS, "xor.b" WIDE))
 
-/* Every driver from CUDA 9 on takes this version, every device from 2014 on this target. */
+/* Drivers since CUDA 9 accept this version, devices since 2014 this target. */
 const char *const nx_cu_ptx[] = {
     ".version 6.0\n.target sm_50\n.address_size 64\n",
     FLOATS("f32", "4", F32, F32),

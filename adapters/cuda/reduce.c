@@ -1,10 +1,9 @@
 /*
  * reduce.c - reductions as kernels.
  *
- * The host's operand is copied to one of a few buffers on the device, in pieces, and
- * a kernel combines it with the device's own.  A buffer is used again when the kernel
- * that reads it is done: an event that the next copy's stream waits for, so no thread
- * does.
+ * The host's operand is copied to one of a few buffers on the device, in pieces, and a kernel
+ * combines it with the device's own. A buffer is reused when the kernel that reads it has
+ * completed. The stream of the next copy waits for an event of that kernel, so no thread waits.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,7 +13,7 @@
 
 /* ---- the module ------------------------------------------------------------------------ */
 
-/* The parts as one text; NULL: no memory. */
+/* Concatenates the parts; NULL: out of memory. */
 static char *join_parts(void)
 {
     size_t bytes = 1, at = 0;
@@ -90,7 +89,7 @@ static nexar_err function_of(nexar_cuda *cuda, nexar_dtype dtype, nexar_op op)
         cuda->driver.module_function(&cuda->functions[dtype][op], cuda->module, name));
 }
 
-/* Makes |temp| if it is not, then lets |stream| wait until it is free. */
+/* Creates |temp| if needed, then makes |stream| wait until |temp| is free. */
 static nexar_err temp_ready(nexar_cuda *cuda, nx_cu_temp *temp, nx_cu_stream stream)
 {
     nexar_err err = NEXAR_OK;

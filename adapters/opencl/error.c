@@ -1,4 +1,4 @@
-/* error.c - what OpenCL says when it fails, kept for the thread that asks. */
+/* error.c - messages of failed OpenCL calls, available to any thread. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>

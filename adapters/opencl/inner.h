@@ -1,4 +1,4 @@
-/* inner.h - what the files of the OpenCL adapter share. */
+/* inner.h - shared by the files of the OpenCL adapter. */
 #ifndef NEXAR_OPENCL_INNER_H
 #define NEXAR_OPENCL_INNER_H
 
@@ -10,11 +10,11 @@
 enum {
     NX_CL_DTYPES = NEXAR_U16 + 1,
     NX_CL_OPS = NEXAR_BXOR + 1,
-    NX_CL_TEMPS = 4, /* two threads of nexar, each with one filled and one in use */
+    NX_CL_TEMPS = 4, /* two nexar threads, each with one buffer being filled and one in use */
 };
 #define NX_CL_TEMP_BYTES ((size_t)1 << 20) /* at least a chunk of nexar's staging */
 
-/* A range of addresses and the buffer that it stands for. */
+/* A range of addresses and the buffer that it represents. */
 typedef struct nx_cl_range {
     char *base;
     size_t bytes;
@@ -27,7 +27,7 @@ typedef struct nx_cl_pinned {
     cl_mem mem;
 } nx_cl_pinned;
 
-/* Where the host's operand of a reduction goes. */
+/* A device buffer for the host's operand of a reduction. */
 typedef struct nx_cl_temp {
     cl_mem mem;
     cl_event busy; /* the kernel that reads it; NULL: none has */
@@ -41,7 +41,7 @@ struct nexar_opencl {
     cl_context context;
     cl_command_queue queue;
     cl_program program; /* NULL: the device has no compiler */
-    bool f32, f64;      /* whether its arithmetic is exact enough for the same bits */
+    bool f32, f64;      /* whether its arithmetic gives the bits of the library */
 
     pthread_mutex_t lock;
     nx_cl_range *ranges; /* by base, ascending */
@@ -53,9 +53,9 @@ struct nexar_opencl {
     unsigned next_temp;
 };
 
-/* The sentence of |code| that |call| returned; NEXAR_ENOMEM or NEXAR_EDEVICE. */
+/* Sets the error message for |code|, returned by |call|; NEXAR_ENOMEM or NEXAR_EDEVICE. */
 nexar_err nx_cl_failed(const char *call, cl_int code);
-/* A sentence of our own. */
+/* Sets an error message of the adapter. */
 nexar_err nx_cl_refuse(nexar_err err, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
@@ -76,7 +76,7 @@ void nx_cl_reduce_fini(nexar_opencl *cl);
 nexar_err nx_cl_reduce(void *ctx, void *dev, const void *host, size_t count, nexar_dtype dtype,
                        nexar_op op, void *stream);
 
-/* Made of kernels.cl by the build. */
+/* The build generates it from kernels.cl. */
 extern const char *const nx_cl_source[];
 extern const unsigned nx_cl_source_lines;
 

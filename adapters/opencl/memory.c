@@ -1,8 +1,8 @@
 /*
  * memory.c - addresses for buffers, and pinned memory.
  *
- * A range is reserved with PROT_NONE: it costs no memory, nothing else gets it, and
- * whoever takes it for host memory finds out at once.
+ * A range is reserved with PROT_NONE: it uses no memory, no other mapping gets its addresses, and
+ * a host access to it faults at once.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 
 #include "inner.h"
 
-/* Room for one more element of |size|; false: no memory. */
+/* Reserves room for one more element of |size|. False: out of memory. */
 static bool grow(void **array, size_t n, size_t *room, size_t size)
 {
     void *more;
@@ -27,7 +27,7 @@ static bool grow(void **array, size_t n, size_t *room, size_t size)
     return true;
 }
 
-/* How many ranges begin at |ptr| or before. */
+/* The number of ranges that begin at or before |ptr|. */
 static size_t ranges_up_to(const nexar_opencl *cl, const char *ptr)
 {
     size_t lo = 0, hi = cl->nranges;

@@ -1,4 +1,4 @@
-/* opencl.c - the adapter: its life, its table, its copies. */
+/* opencl.c - the adapter: creation, function table, copies. */
 #include <stdio.h>
 #include <stdlib.h>
 

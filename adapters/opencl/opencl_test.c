@@ -1,5 +1,5 @@
-/* opencl_test.c - the OpenCL adapter on a real implementation: addresses, copies,
- * and reductions with the bits of the library's own kernels. */
+/* opencl_test.c - the OpenCL adapter on a real implementation: addresses, copies, and reductions,
+ * which give the bits of the library's own kernels. */
 #include "nexar_opencl.h"
 
 #include <pthread.h>
@@ -230,7 +230,7 @@ static void test_what_kernels_cannot_do_is_said(void **state)
     nexar_opencl_free(cl, at);
 }
 
-/* ---- threads, each with a queue of its own ----------------------------------------------------
+/* ---- threads, each with its own queue ----------------------------------------------------
  */
 
 typedef struct thread {
@@ -313,7 +313,7 @@ static void sum_and_pass_on(nexar_comm *w, void *arg)
     NXT_OK(w, nexar_comm_set_device(w, dev));
     NXT_OK(w, nexar_opencl_alloc(cl, sizeof(host), &a));
     NXT_OK(w, nexar_opencl_alloc(cl, sizeof(host), &b));
-    for (int i = 0; i < ELEMENTS; i++) { /* small whole numbers: exact in bf16 */
+    for (int i = 0; i < ELEMENTS; i++) { /* small integers: exact in bf16 */
         host[i] = (uint16_t)(nx_f32_bits((float)(i % 16 + me)) >> 16);
     }
     NXT_OK(w, dev->to_device(dev->ctx, a, host, sizeof(host), NULL));

@@ -1,10 +1,9 @@
 /*
  * reduce.c - reductions as kernels.
  *
- * The host's operand is written to one of a few buffers on the device, in pieces, and
- * a kernel combines it with the device's own.  A buffer is used again when the
- * kernel that reads it is done: its event goes into the wait list of the next write,
- * so no thread waits.
+ * The host's operand is written to one of a few buffers on the device, in pieces, and a kernel
+ * combines it with the device's own. A buffer is reused when the kernel that reads it has
+ * completed. The wait list of the next write contains its event, so no thread waits.
  */
 #include <stdio.h>
 
@@ -21,7 +20,7 @@ static nexar_err build_failed(nexar_opencl *cl, cl_int code)
     return nx_cl_refuse(NEXAR_EDEVICE, "clBuildProgram returned %d: %s", (int)code, log);
 }
 
-/* Rounding to nearest, infinities and subnormals: without them the bits differ. */
+/* Requires rounding to nearest, infinities and subnormals: without them the bits differ. */
 static bool is_exact(cl_device_id device, cl_device_info what)
 {
     const cl_device_fp_config need = CL_FP_ROUND_TO_NEAREST | CL_FP_INF_NAN | CL_FP_DENORM;
@@ -156,7 +155,7 @@ static cl_int set_arguments(cl_kernel kernel, const piece *p, const nx_cl_temp *
     return code;
 }
 
-/* Writes the operand, then runs the kernel; both are on |queue| when it returns. */
+/* Enqueues the write of the operand and the kernel on |queue|. */
 static nexar_err enqueue(cl_command_queue queue, cl_kernel kernel, nx_cl_temp *temp, const piece *p)
 {
     const size_t items = p->count;

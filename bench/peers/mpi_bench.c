@@ -1,12 +1,12 @@
 /*
- * mpi_bench.c - what `nexar bench` measures, of an MPI: the same operations, sizes and
- * method.  For make bench-peers.
+ * mpi_bench.c - the measurements of `nexar bench` for an MPI: the same operations, sizes and
+ * method. For make bench-peers.
  *
  *     mpirun -np 2 mpi_bench SECONDS SIZE[,SIZE]... OPERATION...
  *
- * The time of an operation is that of its slowest rank; each is preceded by a barrier
- * that is not measured; of all iterations the median counts.  Rank 0 prints lines of
- * operation, size, iterations, microseconds.
+ * The time of an operation is the time of its slowest rank. A barrier, which is not measured,
+ * precedes each iteration. The median of all iterations counts. Rank 0 prints lines of operation,
+ * size, iterations, microseconds.
  */
 #include <mpi.h>
 #include <stdio.h>
@@ -25,7 +25,7 @@ typedef struct bench {
     size_t size; /* of this row, bytes */
 } bench;
 
-/* Elements of a block, when there is one for each rank. */
+/* Elements of a block, for operations with one block per rank. */
 static int block(const bench *b)
 {
     const size_t each = b->size / sizeof(float) / (size_t)b->ranks;
@@ -148,7 +148,7 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* How many runs one measured run holds. */
+/* The number of operations in one measured run. */
 static double parts(const bench *b, const operation *op)
 {
     if (op->run == do_p2p) {
@@ -157,7 +157,7 @@ static double parts(const bench *b, const operation *op)
     return (op->run == do_stream) ? window(b->size) : 1;
 }
 
-/* How many more there are to be, of |done| that took |spent| seconds: as nexar bench does. */
+/* The number of further iterations after |done|, which took |spent| seconds; as in nexar bench. */
 static int choose(const bench *b, int done, double spent)
 {
     int more = 0;

@@ -56,8 +56,8 @@ typedef struct nx_options {
     const nx_option *table;
     size_t n;
     const char *notes; /* printed below the options, e.g. examples; may be NULL */
-    int *rest;         /* not NULL: parsing stops before the first operand, or after `--`, and
-                        * this is the index of the next word */
+    int *rest;         /* not NULL: parsing stops before the first operand, or after
+                          `--`; gets the index of the next word */
 } nx_options;
 
 /*

@@ -210,8 +210,7 @@ static int serve(const nx_seed_config *given, const manner *how)
     report r = {.keep = how->keep, .live = isatty(STDERR_FILENO) != 0};
     nx_seed *seed = NULL;
     int code, signals = -1;
-    nexar_err err =
-        nx_signals_open(&signals); /* before there are threads that could receive a signal */
+    nexar_err err = nx_signals_open(&signals); /* before there are threads */
 
     sc->keep = how->keep;
     sc->on_event = on_event;
