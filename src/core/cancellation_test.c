@@ -1,6 +1,6 @@
 /*
- * cancellation_test.c - pthread_cancel of a thread that is in a call: the call ends as it would
- * have, the cancel takes effect after it, and other threads and ranks continue as before.
+ * cancellation_test.c - pthread_cancel of a thread that is in a call: the call ends normally,
+ * the cancellation takes effect after it, and other threads and ranks are unaffected.
  */
 #include <pthread.h>
 #include <semaphore.h>
@@ -21,7 +21,7 @@ enum { TAG = 5, FN = 1, COUNT = 16, LONG_COUNT = 1 << 19 };
 static nexar_comm *worlds[2];
 static sem_t answered; /* the handler of FN may reply */
 
-/* ---- the calls, of rank 0, and what lets them end, of rank 1 -------------------------------- */
+/* ---- the calls of rank 0, and the actions of rank 1 that end them ------------------------- */
 
 static nexar_err do_recv(void)
 {
@@ -132,7 +132,7 @@ static nexar_err shrink(nexar_comm *w)
     return err;
 }
 
-/* On the calling thread, whose cancel may be pending. */
+/* Runs on the calling thread, whose cancellation may be pending. */
 static nexar_err on_shard(void *shard, size_t offset, size_t count, void *arg)
 {
     (void)shard;
@@ -204,7 +204,7 @@ static const row rows[] = {
 };
 enum { ROWS = sizeof(rows) / sizeof(rows[0]) };
 
-/* ---- a thread that is cancelled ------------------------------------------------------------- */
+/* ---- a cancelled thread ------------------------------------------------------------------- */
 
 typedef struct victim {
     const row *row;
@@ -329,7 +329,7 @@ static void test_a_call_of_a_cancelled_thread_is_made(void **state)
     cancel_all(true);
 }
 
-/* ---- without a world of others ---------------------------------------------------------- */
+/* ---- a world of one ----------------------------------------------------------------------- */
 
 static nexar_err joins_and_leaves(nexar_config *cfg)
 {

@@ -10,8 +10,8 @@
 
 enum { N = 4, GO = 100 };
 
-/* Rank 1 sends the messages 0 to N - 1, the first |first| of them at once and the rest when rank 0
- * says so. */
+/* Rank 1 sends the messages 0 to N - 1, the first |first| of them at once and the rest on request
+ * of rank 0. */
 static void serve(nexar_comm *w, int first)
 {
     char go = 0;
@@ -135,7 +135,7 @@ static void test_waiting_for_any_times_out_and_leaves_all(void **state)
     nxt_local_world(2, NULL, any, NULL);
 }
 
-/* The third receive has too little room. */
+/* The buffer of the third receive is too small. */
 static void some(nexar_comm *w, void *arg)
 {
     nexar_request *reqs[N];

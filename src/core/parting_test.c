@@ -1,6 +1,6 @@
 /*
- * parting_test.c - ranks that finalize while they wait for each other, and communicators that
- * one rank has freed while others use them: all calls end, and say who has gone.
+ * parting_test.c - ranks that finalize while they wait for each other, and communicators that one
+ * rank has freed while others use them: all calls end, with an error that names the departed rank.
  */
 #include <pthread.h>
 #include <stdlib.h>
@@ -17,7 +17,7 @@ typedef struct part {
     pthread_t thread;
     nexar_comm *world;
     nexar_err (*fn)(nexar_comm *world);
-    nexar_err ended; /* what finalize said */
+    nexar_err ended; /* the result of finalize */
     char why[512];
 } part;
 
@@ -73,11 +73,11 @@ static void test_unreceived_sends_end_when_all_finalize(void **state)
                 lost++;
             }
         }
-        assert_true(lost > 0); /* another's may have ended before it finalized */
+        assert_true(lost > 0); /* that of another rank may have ended before it finalized */
     }
 }
 
-/* Each has begun what the others have not. */
+/* Each has begun operations that the others have not. */
 static nexar_err reduce_alone(nexar_comm *w)
 {
     static float in[1000], sum[RANKS][1000];
@@ -111,7 +111,7 @@ static void test_collectives_that_others_do_not_begin_end_when_all_finalize(void
     }
 }
 
-/* All have begun it: it is not disturbed. */
+/* All have begun it: it completes normally. */
 static nexar_err reduce_together(nexar_comm *w)
 {
     static float in[100000], sum[RANKS][100000];
@@ -164,7 +164,7 @@ static void test_what_is_received_from_one_that_finalizes_is_not_lost(void **sta
     }
 }
 
-/* ---- a communicator that is freed --------------------------------------------------------- */
+/* ---- a freed communicator ----------------------------------------------------------------- */
 
 static void one_frees(nexar_comm *w, void *arg)
 {
@@ -198,7 +198,7 @@ static void test_who_uses_what_another_has_freed_hears_of_it(void **state)
     }
 }
 
-/* Ranks free a communicator when they have done all, at different times. */
+/* Ranks free a communicator when they have done everything, at different times. */
 static void freed_after_use(nexar_comm *w, void *arg)
 {
     float v[64] = {0};
@@ -225,7 +225,7 @@ static void test_what_was_begun_before_a_communicator_is_freed_ends_well(void **
     nxt_local_world(RANKS, NULL, freed_after_use, NULL);
 }
 
-/* ---- receiving from one that has freed it --------------------------------------------------- */
+/* ---- receiving from a rank that has freed it ---------------------------------------------- */
 
 enum { KEPT = 1, NEVER = 9, SHORT = 3 };
 
@@ -263,7 +263,7 @@ static void find_no_more(nexar_comm *c)
              "has freed the communicator");
     NXT_SAYS(c, nexar_probe(c, 0, NEXAR_ANY_TAG, NULL), NEXAR_EREVOKED,
              "has freed the communicator");
-    NXT_OK(c, nexar_iprobe(c, 0, KEPT, &found, NULL)); /* to look is no fault */
+    NXT_OK(c, nexar_iprobe(c, 0, KEPT, &found, NULL)); /* a probe is no error */
     NXT_IS(c, !found);
     found = true;
     NXT_OK(c, nexar_iprobe(c, NEXAR_ANY_SOURCE, KEPT, &found, NULL));
@@ -333,7 +333,7 @@ static void test_a_rank_without_a_link_answers_when_it_is_waited_for(void **stat
     nxt_local_world(12, NULL, wait_for_freed, NULL);
 }
 
-/* Rank 0 frees it at once, rank 1 when it has sent something. */
+/* Rank 0 frees it at once, rank 1 after a send. */
 static void receive_from_any(nexar_comm *w, void *arg)
 {
     nexar_comm *c = NULL;
@@ -369,7 +369,7 @@ static void test_a_receive_from_any_source_ends_when_all_others_have_freed_it(vo
     }
 }
 
-/* Rank 0 waits in finalize until its message is taken; rank 1 waits for another before. */
+/* Rank 0 waits in finalize until its message is received; rank 1 waits for another one before. */
 static nexar_err receive_another(nexar_comm *w)
 {
     static char in[LONG];

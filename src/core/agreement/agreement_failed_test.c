@@ -1,6 +1,6 @@
 /*
- * agreement_failed_test.c - what comes too late for a communicator holds nothing and is found
- * nowhere; and shrinking, after which all ranks continue or none does.
+ * agreement_failed_test.c - late frames for a communicator hold no memory and find nothing; and
+ * shrinking, after which all ranks continue or none does.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -19,7 +19,7 @@
 
 enum { RANKS = 3, ROUNDS = 40, TAG = 5, LAST = 6, SHORT = 8, LONG = 100000 };
 
-/* Rank 1 has got all that rank 0 has sent it before. */
+/* Rank 1 has received everything that rank 0 has sent before. */
 static void catch_up(nexar_comm *w)
 {
     char byte = 'x';
@@ -58,7 +58,7 @@ static void send_both(nexar_comm *c)
     }
 }
 
-/* Rank 1 has given the communicator back when rank 0 sends on it; |make| makes the next. */
+/* Rank 1 has freed the communicator when rank 0 sends on it; |make| creates the next one. */
 static void send_late(nexar_comm *w, nexar_err (*make)(nexar_comm *, nexar_comm **))
 {
     nexar_comm *c = NULL, *next = NULL;
@@ -108,7 +108,7 @@ static void test_late_messages_on_a_communicator_that_was_shrunk_hold_nothing(vo
     nxt_local_world(RANKS, NULL, shrunk, NULL);
 }
 
-/* One that is early is kept: rank 1 makes the communicator when the message is there. */
+/* An early message is kept: rank 1 creates the communicator when the message has arrived. */
 static void early(nexar_comm *w, void *arg)
 {
     nexar_comm *c = NULL;
@@ -133,7 +133,7 @@ static void test_early_messages_are_kept(void **state)
     nxt_local_world(RANKS, NULL, early, NULL);
 }
 
-/* Rank 1 hears of the next communicator before it makes it, that ... */
+/* Before rank 1 creates the next communicator, it is notified that ... */
 static void inject(nexar_comm *w, uint32_t id, bool revoked)
 {
     nx_world *world = w->world;
@@ -189,7 +189,7 @@ static void forewarned(nexar_comm *w, void *arg)
                       (nx_early_bytes(w->world->early, NX_EARLY_FINISHED) == 0));
         nx_loop_unlock(w->world->loop);
     }
-    NXT_IS(w, nexar_barrier(c) == NEXAR_EREVOKED); /* rank 1 tells the others */
+    NXT_IS(w, nexar_barrier(c) == NEXAR_EREVOKED); /* rank 1 notifies the others */
     NXT_OK(w, nexar_barrier(w));
     nexar_comm_free(c);
 }
@@ -243,7 +243,7 @@ static void test_ids_are_not_given_out_twice(void **state)
     nxt_local_world(RANKS, NULL, no_ids, NULL);
 }
 
-/* ---- recoveries that are over -------------------------------------------------------------- */
+/* ---- completed recoveries ----------------------------------------------------------------- */
 
 static bool has_machines(nx_world *world, uint64_t id)
 {
@@ -257,7 +257,7 @@ static bool has_machines(nx_world *world, uint64_t id)
     return found;
 }
 
-/* What a rank has brought to recovery |id|, in a ballot that was over before it came. */
+/* A rank's contribution to recovery |id|, in a ballot that was over before it arrived. */
 static nexar_err hear_late(nx_world *world, uint64_t id)
 {
     uint8_t frame[256];
@@ -294,7 +294,7 @@ static void recover_and_free(nexar_comm *w, void *arg)
         nx_recovery_begin(c->inc, "a test wants it");
         nx_loop_unlock(w->world->loop);
     }
-    while (has_machines(w->world, id)) { /* until it is rebuilt, and all are done with that */
+    while (has_machines(w->world, id)) { /* until all ranks are done with it */
         (void)!nexar_barrier(c);
     }
     NXT_OK(w, nexar_barrier(w));
@@ -316,10 +316,10 @@ static void test_frames_of_a_completed_recovery_are_dropped(void **state)
 
 /* ---- shrinking without memory --------------------------------------------------------------- */
 
-static long oom; /* this wish of rank 0 is refused */
+static long oom; /* this allocation of rank 0 fails */
 static _Atomic bool refused;
 
-/* Whether this rank is out of the world; otherwise |*c| is there. */
+/* Whether this rank is out of the world; otherwise |*c| is valid. */
 static bool shrink_in_want(nexar_comm *w, nexar_comm **c)
 {
     nexar_err err;
@@ -350,7 +350,7 @@ static void in_want(nexar_comm *w, void *arg)
         NXT_IS(w, nexar_barrier(w) == NEXAR_EPEER);
         return;
     }
-    err = nexar_barrier(c); /* which rank 0 may have left */
+    err = nexar_barrier(c); /* rank 0 may have left it */
     NXT_IS(w, (err == NEXAR_OK) || (err == NEXAR_EPEER));
     nexar_comm_free(c);
 }

@@ -42,7 +42,7 @@ static void test_every_collective_gives_what_it_must(void **state)
     }
 }
 
-/* ---- many at once ---------------------------------------------------------------------- */
+/* ---- several at once ------------------------------------------------------------------- */
 
 enum { OUTSTANDING = 64, LENGTH = 10000 };
 
@@ -77,12 +77,12 @@ static void test_many_collectives_are_on_their_way_at_once(void **state)
     nxt_local_world(3, NULL, many_at_once, NULL);
 }
 
-/* ---- copies --------------------------------------------------------------------------- */
+/* ---- data paths ----------------------------------------------------------------------- */
 
 enum { LONG_COUNT = 16 << 20 }; /* 64 MiB */
 
-/* What was received went straight into the vector: reduced, or stored.  Only what came
- * before its receive was posted lay in between: |arg| has how many bytes that may be. */
+/* Received data went directly into the vector: reduced, or stored.  Only data that arrived before
+ * its receive was posted was buffered: |arg| is the limit in bytes. */
 static void long_vector(nexar_comm *w, void *arg)
 {
     float *data = nxt_calloc(LONG_COUNT, sizeof(*data));
@@ -102,7 +102,7 @@ static void long_vector(nexar_comm *w, void *arg)
     for (size_t i = 0; i < LONG_COUNT; i++) {
         NXT_IS(w, data[i] == (float)(2 * (i % 1000) + 1));
     }
-    /* Half of it to be reduced, half of it reduced by the other rank. */
+    /* Half of it is reduced here, half of it was reduced by the other rank. */
     NXT_IS(w, after.delivered - before.delivered + after.copied - before.copied ==
                   LONG_COUNT * sizeof(*data));
     NXT_IS(w, after.copied - before.copied <= *(const uint64_t *)arg);
@@ -127,9 +127,9 @@ static void test_a_long_vector_is_reduced_where_it_arrives(void **state)
     reduce_long("0", 0);
 }
 
-/* Now a segment may come before the receiver has begun the call, or has sent what was in its
- * place.  Which do is a matter of time: 0 to 180 KiB of the 64 MiB were seen on a machine with
- * eight times as much to do as it has cores.  A sixteenth would be 16 segments in a row. */
+/* Here a segment may arrive before the receiver has begun the call, or has sent the previous
+ * contents of its place.  How many do is a matter of timing: 0 to 180 KiB of the 64 MiB on a
+ * machine with eight times as many threads as cores.  A sixteenth would be 16 segments in a row. */
 static void test_little_of_it_comes_too_early(void **state)
 {
     (void)state;
@@ -140,7 +140,8 @@ static void test_little_of_it_comes_too_early(void **state)
 
 static void crowd(nexar_comm *w, void *arg)
 {
-    /* Then all would have to shake hands with all: 2016 times, which two cores are long at. */
+    /* Otherwise all ranks would shake hands with all: 2016 handshakes, which take long on two
+     * cores. */
     // NOLINTNEXTLINE(concurrency-mt-unsafe): nobody sets variables
     const bool by_quic = (getenv("NEXAR_TRANSPORTS") != NULL);
     nexar_comm *row;
@@ -168,7 +169,7 @@ static void test_many_ranks(void **state)
 
     (void)state;
     assert_int_equal(nexar_config_create(&cfg), NEXAR_OK);
-    /* 64 ranks that shake hands with each other are long without a core each. */
+    /* Handshakes between 64 ranks take long without a core for each. */
     assert_int_equal(nexar_config_set(cfg, "heartbeat_timeout", "1m"), NEXAR_OK);
     nxt_local_world(64, cfg, crowd, NULL);
     nexar_config_free(cfg);
@@ -209,7 +210,7 @@ static void test_a_bucket_is_one_allreduce(void **state)
     }
 }
 
-/* Short tensors, some of them empty, with a word between them that nobody may touch. */
+/* Short tensors, some of them empty, with a word between them that must not change. */
 enum { SHORT_TENSORS = 1000, SHORT_ROOM = SHORT_TENSORS * 12 };
 
 typedef struct short_bucket {
@@ -247,7 +248,7 @@ static void check_short(nexar_comm *w, const short_bucket *b, double mean)
     }
 }
 
-/* By the engine, several at once. */
+/* Through the engine, several at once. */
 static void short_tensors(nexar_comm *w, void *arg)
 {
     enum { BUCKETS = 3 };
@@ -303,7 +304,7 @@ static nexar_err refuse(void *shard, size_t offset, size_t count, void *arg)
     return (nexar_rank(arg) == 1) ? NEXAR_EDEVICE : NEXAR_OK;
 }
 
-/* What is no error of nexar. */
+/* The hook's error is not one of nexar. */
 static nexar_err refuse_oddly(void *shard, size_t offset, size_t count, void *arg)
 {
     return (refuse(shard, offset, count, arg) == NEXAR_OK) ? NEXAR_OK : (nexar_err)42;
@@ -397,7 +398,7 @@ static void test_bad_arguments_are_named_and_break_nothing(void **state)
     nxt_local_world(2, NULL, bad_arguments, NULL);
 }
 
-/* Each rank names another length for its own block where it sends than where it receives. */
+/* Each rank gives different lengths for its own block in sendcounts and in recvcounts. */
 static void own_block_differs(nexar_comm *w, void *arg)
 {
     int in[200], out[200];
@@ -426,7 +427,7 @@ static void own_block_differs(nexar_comm *w, void *arg)
     }
     send[me] = 10;
     NXT_OK(w, nexar_alltoallv(w, in, send, displs, out, recv, displs, NEXAR_I32));
-    /* In place there is only one length, and sendcounts are not looked at. */
+    /* In place there is only one length, and sendcounts are ignored. */
     send[me] = 90;
     NXT_OK(w, nexar_alltoallv(w, NEXAR_IN_PLACE, send, displs, out, recv, displs, NEXAR_I32));
 }
@@ -437,7 +438,7 @@ static void test_an_own_block_is_as_long_received_as_sent(void **state)
     nxt_local_world(2, NULL, own_block_differs, NULL);
 }
 
-/* Ranks that call different things: all are notified, and continue. */
+/* Ranks that call different operations: all get an error, and continue. */
 static void mismatches(nexar_comm *w, void *arg)
 {
     float a[64] = {0}, b[64] = {0};
@@ -492,7 +493,7 @@ static void splits(nexar_comm *w, void *arg)
     NXT_OK(w, nexar_comm_split(w, 0, n - rank, &back));
     NXT_IS(w, (nexar_rank(back) == n - 1 - rank) && (nexar_size(back) == n));
 
-    /* The same tag on four communicators: they do not meet. */
+    /* The same tag on four communicators: messages do not mix. */
     nexar_comm *comms[] = {w, half, twin, back};
     for (int i = 0; i < 4; i++) {
         const int me = nexar_rank(comms[i]), size = nexar_size(comms[i]);
@@ -531,7 +532,7 @@ static void one_split(nexar_comm *w, bool used)
     int one = 1, sum = 0;
 
     NXT_OK(w, nexar_comm_split(w, nexar_rank(w) % 2, 0, &part));
-    for (int i = 0; used && (i < 12); i++) { /* until ranks of one host have a board for it */
+    for (int i = 0; used && (i < 12); i++) { /* until ranks of one host have a board */
         NXT_OK(w, nexar_allreduce(part, &one, &sum, 1, NEXAR_I32, NEXAR_SUM));
         NXT_IS(w, sum == nexar_size(part));
     }
@@ -539,7 +540,7 @@ static void one_split(nexar_comm *w, bool used)
 }
 
 typedef struct held {
-    int fds, maps; /* of the process, in which all ranks are */
+    int fds, maps; /* of the process, which contains all ranks */
 } held;
 
 static held look(void)
@@ -560,11 +561,11 @@ static held look(void)
     return h;
 }
 
-/* A link may have come up late, and the allocator has some more stretches; splits that leak make
- * it 200 at least, since so many of them are used. */
+/* A link may have come up late, and the allocator has a few more segments.  Leaking splits would
+ * add at least 200, since that many are made. */
 enum { SPLITS = 1000, USED = 5, MORE = 50 };
 
-/* What the others give back they do in their own time. */
+/* The other ranks release their memory in their own time. */
 static void must_come_down(nexar_comm *w, const held *before)
 {
     const uint64_t deadline_ns = nx_now(&nx_clock_system) + UINT64_C(60000000000);
@@ -605,7 +606,7 @@ static void test_a_thousand_splits_leave_nothing_behind(void **state)
     nxt_local_world(3, NULL, many_splits, NULL);
 }
 
-/* ---- time ------------------------------------------------------------------------------------ */
+/* ---- timing ------------------------------------------------------------------------------- */
 
 static void late(nexar_comm *w, void *arg)
 {
@@ -636,7 +637,8 @@ static void test_a_collective_can_time_out(void **state)
     nexar_config_free(cfg);
 }
 
-/* Rank 0 has no memory for a call, from its first allocation on: all are notified, and continue. */
+/* Rank 0 has no memory for a call, from its first allocation on: all ranks get an error, and
+ * continue. */
 static void no_memory(nexar_comm *w, void *arg)
 {
     float buf[64] = {0};
@@ -652,7 +654,7 @@ static void no_memory(nexar_comm *w, void *arg)
             nx_alloc_fail_after(0);
         }
         switch (what) {
-        case 0: /* of a length that was not called before */
+        case 0: /* of a length that was not used before */
             err = nexar_allreduce(w, NEXAR_IN_PLACE, buf, 63, NEXAR_F32, NEXAR_SUM);
             break;
         case 1:
@@ -673,7 +675,7 @@ static void no_memory(nexar_comm *w, void *arg)
             err = nexar_wait(&req, NULL);
         }
         nx_alloc_fail_after(-1);
-        NXT_IS(w, (err == NEXAR_ENOMEM) || (err == NEXAR_OK)); /* on the board it needs none */
+        NXT_IS(w, (err == NEXAR_ENOMEM) || (err == NEXAR_OK)); /* on the board it needs no memory */
         trial(w, NX_ALLREDUCE, 1);
     }
 }

@@ -14,7 +14,7 @@ enum { HOWS = NEXAR_COMPRESS_INT8 + 1 };
 
 /* ---- tensors ----------------------------------------------------------------------- */
 
-/* Element |i| of rank |rank|: the same wherever it is computed. */
+/* Element |i| of rank |rank|: equal wherever it is computed. */
 static float element(uint64_t seed, int rank, size_t i)
 {
     const double x = (double)(nxt_hash(seed, (uint64_t)rank, i) >> 40) / (double)(1 << 23) - 1.0;
@@ -50,7 +50,7 @@ static void *room(size_t bytes)
     return p;
 }
 
-/* ---- every method, beside the simulation ----------------------------------------------- */
+/* ---- every method, compared with the simulation ---------------------------------------- */
 
 typedef struct job {
     nexar_compression how;
@@ -62,7 +62,7 @@ typedef struct job {
     bool feedback;
 } job;
 
-/* What |rank| ends with, computed in one thread. */
+/* The result of |rank|, computed in one thread. */
 static void simulate(const job *j, int size, int rank, void *buf, void *residual)
 {
     const size_t bytes = j->count * nexar_dtype_size(j->dtype);
@@ -133,7 +133,7 @@ static void run_job(nexar_comm *world, const job *j)
     }
     NXT_OK(world, call(world, j, buf, j->feedback ? residual : NULL));
     same_on_all(world, buf, bytes);
-    /* The others sum in the order of the engine's algorithm, or pick by the communicator. */
+    /* The others sum in the order of the engine's algorithm, or select by the communicator. */
     if ((j->how != NEXAR_COMPRESS_NONE) && (j->how != NEXAR_COMPRESS_RANDOMK)) {
         simulate(j, size, rank, expected, left);
         NXT_IS(world, memcmp(buf, expected, bytes) == 0);
@@ -173,7 +173,7 @@ static void test_every_method_gives_what_the_simulation_gives(void **state)
     }
 }
 
-/* ---- nothing is lost ------------------------------------------------------------------ */
+/* ---- no loss -------------------------------------------------------------------------- */
 
 static void steps_add_up(nexar_comm *world, void *arg)
 {
@@ -199,7 +199,7 @@ static void steps_add_up(nexar_comm *world, void *arg)
             }
         }
         for (size_t i = 0; i < COUNT; i++) {
-            want[i] -= (double)residual[i]; /* what this rank has sent */
+            want[i] -= (double)residual[i]; /* the data that this rank has sent */
         }
         NXT_OK(world, nexar_allreduce(world, NEXAR_IN_PLACE, want, COUNT, NEXAR_F64, NEXAR_SUM));
         for (size_t i = 0; i < COUNT; i++) {
@@ -218,7 +218,7 @@ static void test_results_and_residuals_add_up(void **state)
     nxt_local_world(3, NULL, steps_add_up, NULL);
 }
 
-/* ---- many at once --------------------------------------------------------------------- */
+/* ---- several at once ------------------------------------------------------------------ */
 
 static void many_at_once(nexar_comm *world, void *arg)
 {
@@ -254,7 +254,7 @@ static void test_many_change_concurrently_among_others(void **state)
     nxt_local_world(3, NULL, many_at_once, NULL);
 }
 
-/* A request that nobody waits for ends with the world, as others do. */
+/* A request that is never waited for ends with the world, like others. */
 static void left_behind(nexar_comm *world, void *arg)
 {
     nexar_request *req;
@@ -305,7 +305,7 @@ static void test_wrong_arguments_leave_the_communicator_usable(void **state)
     nxt_local_world(2, NULL, wrong_arguments, NULL);
 }
 
-/* Returns when all ranks are here; collectives may have lost count of each other. */
+/* Returns when all ranks are here; their counts of collectives may differ. */
 static void meet(nexar_comm *world)
 {
     const int rank = nexar_rank(world), size = nexar_size(world);
@@ -317,7 +317,7 @@ static void meet(nexar_comm *world)
     }
 }
 
-/* Rank 1 calls something else; all must hear of it. */
+/* Rank 1 calls a different operation; all ranks must get an error. */
 static void other_call(nexar_comm *world, void *arg)
 {
     enum { COUNT = 700 };
@@ -340,7 +340,7 @@ static void other_call(nexar_comm *world, void *arg)
     if (which == 4) {
         NXT_IS(world, strstr(nexar_last_error(), " allreduce(700 x f32, sum)") != NULL);
     }
-    meet(world); /* one that left would be heard of instead */
+    meet(world); /* otherwise a departing rank would be reported instead */
 }
 
 static void test_another_call_is_found_out_on_all(void **state)
@@ -353,10 +353,10 @@ static void test_another_call_is_found_out_on_all(void **state)
 
 /* ---- failures ------------------------------------------------------------------------- */
 
-/* Rank 1 has no memory for what it computes with: nobody waits for it. */
+/* Rank 1 has no memory for its computation: no rank waits for it. */
 static void no_memory(nexar_comm *world, void *arg)
 {
-    enum { COUNT = 2000, CREATE = 2 /* allocations before the call has numbers */ };
+    enum { COUNT = 2000, CREATE = 2 /* allocations before the call gets its numbers */ };
     const int rank = nexar_rank(world);
     float *buf = room(COUNT * sizeof *buf), *kept = room(COUNT * sizeof *kept);
     float *residual = room(COUNT * sizeof *residual);
@@ -395,7 +395,7 @@ static void test_without_memory_on_one_rank_all_fail_and_go_on(void **state)
     nxt_local_world(3, NULL, no_memory, NULL);
 }
 
-/* Rank 2 calls only when the others have given up, and hears why. */
+/* Rank 2 calls only when the others have given up, and gets the reason. */
 static void late(nexar_comm *world, void *arg)
 {
     float buf[100] = {0}, residual[100] = {0};

@@ -15,7 +15,7 @@ static void trial(nexar_comm *comm, nx_coll_kind kind, uint64_t seed)
     nxt_rank_check(comm, wrong == NULL, (wrong == NULL) ? "" : wrong, __FILE__, __LINE__);
 }
 
-/* ---- short ones ------------------------------------------------------------------------- */
+/* ---- short operations ------------------------------------------------------------------- */
 
 static void oracle(nexar_comm *w, void *arg)
 {
@@ -40,7 +40,7 @@ static void test_all_kinds_give_what_they_must(void **state)
     }
 }
 
-/* ---- long ones --------------------------------------------------------------------------- */
+/* ---- long operations --------------------------------------------------------------------- */
 
 typedef struct buffers {
     nexar_comm *w;
@@ -65,7 +65,7 @@ static int64_t sum(int64_t last, size_t at)
     return s;
 }
 
-/* In place what goes in stands in |out| at |off|; otherwise in |in|. */
+/* In place the input is in |out| at |off|; otherwise in |in|. */
 static const void *fill(const buffers *b, bool in_place, size_t off, size_t len)
 {
     int64_t *to = in_place ? b->out + off : b->in;
@@ -172,7 +172,7 @@ static void long_ones(nexar_comm *w, void *arg)
             scans(&b, in_place);
             copies(&b, in_place, (int)b.n - 1);
         }
-        /* All of these come in pieces where memory cannot be read. */
+        /* All of these are transferred in pieces if remote memory cannot be read. */
         NXT_IS(w, nxt_host_count(w) - before == 30);
         nxt_host_give_back(w, in_shared, b.in);
         nxt_host_give_back(w, out_shared, b.out);
@@ -186,10 +186,10 @@ static void test_long_ones_work_in_the_memory_of_others(void **state)
         nxt_local_world(n, NULL, long_ones, NULL);
     }
     nxt_local_world(8, NULL, long_ones, NULL);
-    nxt_host_with_setting(4, "spin", "20us", long_ones); /* as if there were a core for each */
+    nxt_host_with_setting(4, "spin", "20us", long_ones); /* as if there were a core for each rank */
 }
 
-/* So long that results go past the caches; of a reduce_scatter each block is. */
+/* So long that results bypass the caches; of a reduce_scatter each block. */
 static void very_long_ones(nexar_comm *w, void *arg)
 {
     buffers b = {.w = w, .count = 1100003, .n = nexar_size(w), .me = nexar_rank(w)};
@@ -224,7 +224,7 @@ static void test_very_long_ones_are_right_too(void **state)
     nxt_local_world(3, NULL, very_long_ones, NULL);
 }
 
-/* So often that both ways are taken, whichever is the faster: path_choice.h. */
+/* So often that both methods are used, whichever is faster: path_choice.h. */
 static void many_times(nexar_comm *w, void *arg)
 {
     buffers b = {.w = w, .count = 9001, .n = nexar_size(w), .me = nexar_rank(w)};
@@ -304,7 +304,7 @@ static void memory(nexar_comm *w, void *arg)
         for (size_t i = 0; i < BLOCKS; i++) {
             NXT_IS(w, nxt_filled(at[i], i * ((i % 2 == 0) ? 3000 : 5000), i));
             nexar_free(w, at[BLOCKS - 1 - i]);
-            if (i + 1 == BLOCKS / 2) { /* what is not freed is as it was */
+            if (i + 1 == BLOCKS / 2) { /* memory that is not freed is unchanged */
                 break;
             }
         }
@@ -325,7 +325,7 @@ static void test_memory_is_given_and_taken_back(void **state)
     nxt_host_with_setting(2, "transports", "quic", memory);
 }
 
-/* ---- ranks that call different things ------------------------------------------------------ */
+/* ---- ranks that call different operations ------------------------------------------------- */
 
 static void mismatches(nexar_comm *w, void *arg)
 {
@@ -358,7 +358,7 @@ static void test_ranks_that_call_different_things_are_notified(void **state)
     }
 }
 
-/* A form with a request, which the engine runs, meets one without. */
+/* A form with a request, which the engine runs, meets a blocking one. */
 static void mixed_forms(nexar_comm *w, void *arg)
 {
     const int n = nexar_size(w), me = nexar_rank(w);
@@ -426,7 +426,7 @@ static void test_threads_take_turns(void **state)
     nxt_local_world(3, NULL, two_threads, NULL);
 }
 
-/* ---- time ------------------------------------------------------------------------------- */
+/* ---- timing ------------------------------------------------------------------------------- */
 
 static void late(nexar_comm *w, void *arg)
 {
@@ -448,7 +448,7 @@ static void late(nexar_comm *w, void *arg)
         NXT_SAYS(w, nexar_allreduce(w, &a, &b, 1, NEXAR_F32, NEXAR_SUM), NEXAR_ETIMEDOUT,
                  "collective_timeout");
     }
-    for (uint64_t seed = 0; seed < 20; seed++) { /* by the engine from now on */
+    for (uint64_t seed = 0; seed < 20; seed++) { /* by the engine from here on */
         trial(w, NX_ALLREDUCE, seed);
     }
 }
@@ -459,7 +459,8 @@ static void test_one_that_takes_too_long_ends_on_all(void **state)
     nxt_host_with_setting(3, "collective_timeout", "2s", late);
 }
 
-/* Rank 1 ends an operation that it never begins: rank 0, which waits on the board, hears of it. */
+/* Rank 1 ends an operation that it never begins: rank 0, which waits on the board, gets an
+ * error. */
 static void aborted(nexar_comm *w, void *arg)
 {
     const bool before = (arg != NULL);
@@ -467,7 +468,7 @@ static void aborted(nexar_comm *w, void *arg)
 
     nxt_host_warm_up(w);
     if (nexar_rank(w) == 0) {
-        if (before) { /* what rank 1 says comes behind the word that it has gone */
+        if (before) { /* the message of rank 1 follows its detach notification */
             NXT_OK(w, nexar_recv(w, &word, 1, 1, 1, NULL));
         }
         NXT_SAYS(w, nexar_barrier(w), NEXAR_ENOMEM, "it never came");

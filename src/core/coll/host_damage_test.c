@@ -1,8 +1,8 @@
 /*
- * host_damage_test.c - somebody writes random bytes into the board of a communicator: every call
- * of every rank comes to an end, whatever its outcome.
+ * host_damage_test.c - random bytes are written into the board of a communicator: every call of
+ * every rank ends, whatever its outcome.
  *
- *     direct_damage_test [TRIALS [SEED]]
+ *     host_damage_test [TRIALS [SEED]]
  */
 #include <pthread.h>
 #include <signal.h>
@@ -24,7 +24,7 @@ enum { CALLS = 60, SHORT = 3, MIDDLE = 5000, LONG = 60000, PATIENCE_S = 120 };
 static uint64_t the_seed;
 static unsigned the_trials = 100;
 
-/* What was written last and where, and how many calls each rank has made; for on_alarm. */
+/* The last write and its offset, and the calls that each rank has made; for on_alarm. */
 static size_t the_at, the_len;
 static uint64_t the_bytes;
 static _Atomic unsigned the_calls[4];
@@ -52,7 +52,7 @@ typedef struct trial {
     _Atomic int ready, over; /* ranks that have a board; the first has made its calls */
 } trial;
 
-/* Where the board of |size| ranks is mapped here; the last mapping of that length. */
+/* The mapping of the board of |size| ranks; the last mapping of that length. */
 static uint8_t *find_board(int size)
 {
     const size_t page = (size_t)sysconf(_SC_PAGESIZE);
@@ -75,8 +75,7 @@ static uint8_t *find_board(int size)
     return found;
 }
 
-/* An offset into what the ranks say to each other: into their places, or what is in front of their
- * inputs, and how those begin. */
+/* An offset into the shared state of the ranks: their slots, or the heads of their inputs. */
 static size_t pick(nxt_rand *r, int size)
 {
     const nx_board *b = NULL;
@@ -106,7 +105,7 @@ static void scribble(trial *t, nxt_rand *r)
     memcpy(t->board + the_at, &bytes, len);
 }
 
-/* Writes to one place, or to many, when the ranks have made some number of calls. */
+/* Writes to one offset, or to many, when the ranks have made some number of calls. */
 static void *vandal(void *arg)
 {
     trial *t = arg;

@@ -1,6 +1,6 @@
 /*
- * host_death_test.c - a process is killed while the others of its host wait for it on
- * their board, or are at work in its memory: all of them learn of it, by its name.
+ * host_death_test.c - a process is killed while the others of its host wait for it on their board,
+ * or access its memory: all of them get an error that names it.
  */
 #include <pthread.h>
 #include <signal.h>
@@ -19,12 +19,12 @@
 
 enum { RANKS = 4, LARGE = 1 << 20, TENSORS = 100 };
 
-/* What the processes share of a trial. */
+/* Shared memory of the processes of a trial. */
 typedef struct shared {
     _Atomic uint64_t died_ns;
 } shared;
 
-/* What they are at: killed at work, or while the others wait. */
+/* The victim is killed at work, or while the others wait. */
 typedef enum form { WAITING, ALLREDUCE, BUCKET, SHARDS, SCAN, BLOCKS, FORMS } form;
 
 typedef struct plan {
@@ -70,7 +70,7 @@ static nexar_err work(nexar_comm *w, const plan *p, float *buf)
     }
 }
 
-/* Works until it fails. */
+/* Works until an error occurs. */
 static void lose(nexar_comm *w, const plan *p, float *buf)
 {
     nexar_err err = NEXAR_OK;
@@ -81,7 +81,7 @@ static void lose(nexar_comm *w, const plan *p, float *buf)
     }
     (void)snprintf(name, sizeof(name), "rank %d", p->victim);
     NXT_IS(w, (err == NEXAR_EPEER) && (strstr(nexar_last_error(), name) != NULL));
-    /* At once, but for a machine that is busy with other things. */
+    /* At once, except on a busy machine. */
     NXT_IS(w, nxt_now_ns() - atomic_load(&p->shared->died_ns) < UINT64_C(20000000000));
 }
 
@@ -108,7 +108,7 @@ static void run_rank(nexar_comm *w, plan *p)
         NXT_IS(w, pthread_create(&killer, NULL, nxt_die_soon, &p->shared->died_ns) == 0);
     }
     lose(w, p, buf);
-    /* Some may have come one operation further: the killed one had done its part. */
+    /* Some may have completed one more operation: the victim had done its part. */
     NXT_IS(w, work(w, p, buf) == NEXAR_EPEER);
     for (int i = 0; i < 50; i++) { /* the others continue */
         NXT_OK(w, nexar_allreduce(rest, &one, &all, 1, NEXAR_I32, NEXAR_SUM));
@@ -144,7 +144,7 @@ static void kill_one(plan *p)
     nxt_unshare(p->shared, sizeof(*p->shared));
 }
 
-/* The maker of the board, and others; waiting ranks sleep, or spin first. */
+/* The creator of the board, and others; waiting ranks sleep, or spin first. */
 static void test_who_waits_for_a_killed_rank_learns_of_it(void **state)
 {
     (void)state;
@@ -172,16 +172,16 @@ static void test_who_works_with_a_killed_rank_learns_of_it(void **state)
     }
 }
 
-/* ---- the id of a killed rank --------------------------------------------------------------- */
+/* ---- the pid of a killed rank ------------------------------------------------------------- */
 
 enum { VECTOR = 4 << 20, PATTERN = 0x5a };
 
-/* A rank is killed while the other is in on_shard, and a process that has nothing to do with them
- * gets its id.  It has memory where the killed rank had its vector. */
+/* A rank is killed while the other is in on_shard, and an unrelated process gets its pid.  That
+ * process has memory at the address of the victim's vector. */
 typedef struct reborn {
-    shared s; /* shared by all from here on */
+    shared s; /* shared by all processes from here on */
     _Atomic int in_hook, reborn, done;
-    uint8_t *vector; /* the memory of each process, at the same place */
+    uint8_t *vector; /* the memory of each process, at the same address */
 } reborn;
 
 static nexar_err wait_in_hook(void *shard, size_t offset, size_t count, void *arg)
@@ -211,7 +211,7 @@ static void reborn_rank(int rank, int join_fd, void *arg)
     NXT_OK(w, nexar_finalize(w));
 }
 
-/* Ends by SIGKILL if nobody has written to its memory. */
+/* Ends by SIGKILL if no process has written to its memory. */
 _Noreturn static void be_a_stranger(reborn *r)
 {
     memset(r->vector, PATTERN, VECTOR);
@@ -242,7 +242,7 @@ static int reuse_id(void *arg)
     if (stranger == 0) {
         be_a_stranger(r);
     }
-    nxt_procs_wait(&procs, 1U << 1, 0); /* of the second, that is the stranger */
+    nxt_procs_wait(&procs, 1U << 1, 0); /* of the second one, the unrelated process */
     return (stranger == procs.pids[1]) ? 0 : 1;
 }
 

@@ -38,7 +38,7 @@ static size_t tensor_count(size_t i, size_t each)
     return (i % 97 == 5) ? 48 * each + i : (each / 2) + i % 7;
 }
 
-/* One tensor behind the other in |at|, with a gap, so that they do not join. */
+/* One tensor after another in |at|, with a gap, so that they are not contiguous. */
 // NOLINTNEXTLINE(readability-non-const-parameter): it is written to through the tensors
 static size_t lay_out(nexar_tensor *tensors, size_t n, size_t each, int64_t *at)
 {
@@ -77,7 +77,7 @@ static void bucket(nexar_comm *w, size_t n, size_t each, bool shared, nexar_op o
         for (size_t k = 0; k < tensors[i].count; k++, off++) {
             NXT_IS(w, got[k] == ((op == NEXAR_AVG) ? sum(ranks, off) / ranks : sum(ranks, off)));
         }
-        NXT_IS(w, got[tensors[i].count] == -5); /* what is between them is as it was */
+        NXT_IS(w, got[tensors[i].count] == -5); /* the gaps are unchanged */
     }
     nxt_host_give_back(w, shared, at);
 }
@@ -116,7 +116,7 @@ static void test_buckets_of_any_size_are_direct(void **state)
         nxt_local_world(n, NULL, buckets, NULL);
     }
     nxt_host_with_setting(3, "spin", "20us",
-                          buckets); /* as if there were a core for each: pieces */
+                          buckets); /* as if there were a core for each rank: pieces */
     nxt_host_with_setting(2, "direct", "short", short_buckets);
 }
 
@@ -149,7 +149,7 @@ typedef struct hooked {
     nexar_err answer;
 } hooked;
 
-/* Adds one to all of its shard. */
+/* Adds one to its whole shard. */
 static nexar_err on_shard(void *shard, size_t off, size_t n, void *arg)
 {
     hooked *h = arg;
@@ -225,7 +225,7 @@ static void failing_hook(nexar_comm *w, void *arg)
     h.answer = (nexar_rank(w) == 1) ? NEXAR_EINVAL : NEXAR_OK;
     NXT_SAYS(w, nexar_allreduce_rs_ag(w, at, n, NEXAR_I64, NEXAR_SUM, on_shard, &h), NEXAR_EINVAL,
              "on_shard of rank 1 returned");
-    shards(w, n, false, true); /* by the engine from now on */
+    shards(w, n, false, true); /* by the engine from here on */
 }
 
 static void test_a_hook_that_fails_ends_the_call_on_all(void **state)
@@ -237,7 +237,7 @@ static void test_a_hook_that_fails_ends_the_call_on_all(void **state)
     nxt_local_world(3, NULL, failing_hook, &big);
 }
 
-/* One rank's hook fails, of a vector that has not an element for each. */
+/* The hook of one rank fails, for a vector with fewer elements than ranks. */
 static void fail_at(nexar_comm *w, int bad, size_t count, bool with_request)
 {
     int64_t at[8];
@@ -261,7 +261,7 @@ static void fail_at(nexar_comm *w, int bad, size_t count, bool with_request)
     NXT_SAYS(w, err, NEXAR_EDEVICE, says);
 }
 
-/* |arg|: the board is used, which the first failure breaks. */
+/* |arg|: uses the board, which the first failure breaks. */
 static void failing_without_a_shard(nexar_comm *w, void *arg)
 {
     const int n = nexar_size(w);
@@ -311,7 +311,7 @@ typedef struct blocks {
     size_t room;
 } blocks;
 
-/* What |from| has for |to|; the lengths differ by a factor of two and more. */
+/* The data from |from| to |to|; the lengths differ by a factor of two and more. */
 static size_t block_len(const blocks *b, int from, int to)
 {
     return ((from + 2 * to) % 5 == 4) ? 0 : b->each * (size_t)(1 + from) + (size_t)to;
@@ -322,7 +322,7 @@ static int64_t block_value(int from, int to, size_t at)
     return value(from * 100 + to, at);
 }
 
-/* |counts| and |displs|: blocks behind each other, in |order|, with a gap. */
+/* |counts| and |displs|: consecutive blocks, in |order|, with a gap. */
 static void place_blocks(blocks *b, bool backwards)
 {
     size_t off = 0;
@@ -353,7 +353,7 @@ static void all_gather_v(blocks *b, bool in_place)
     for (int r = 0; r < b->n; r++) {
         b->counts[r] = block_len(b, r, 0);
     }
-    place_blocks(b, b->me % 2 == 0); /* each may have them where it wants */
+    place_blocks(b, b->me % 2 == 0); /* each rank may place them differently */
     for (size_t i = 0; i < b->counts[b->me]; i++) {
         (in_place ? b->out + b->displs[b->me] : b->in)[i] = block_value(b->me, 0, i);
     }
@@ -428,7 +428,7 @@ static void all_to_all_v(blocks *b)
     }
 }
 
-/* Lengths are the same both ways. */
+/* Lengths are equal in both directions. */
 static void all_to_all_in_place_v(blocks *b)
 {
     const void *in_place = NEXAR_IN_PLACE; // NOLINT(performance-no-int-to-ptr)
@@ -502,7 +502,7 @@ static void short_v_forms(nexar_comm *w, void *arg)
 
     (void)arg;
     v_forms(w, w);
-    NXT_IS(w, nxt_host_count(w) - before >= 18); /* what fits on the board */
+    NXT_IS(w, nxt_host_count(w) - before >= 18); /* as much as fits on the board */
 }
 
 static void test_v_forms_are_direct(void **state)
@@ -515,7 +515,7 @@ static void test_v_forms_are_direct(void **state)
     nxt_host_with_setting(3, "direct", "short", short_v_forms);
 }
 
-/* Rank 0 is to get more than rank 1 has. */
+/* Rank 0 expects more than rank 1 has. */
 static void uneven_blocks(nexar_comm *w, void *arg)
 {
     static _Thread_local int64_t in[20000], out[40000];
@@ -531,7 +531,7 @@ static void uneven_blocks(nexar_comm *w, void *arg)
              (arg == NULL) ? "sends 5 x i64 to rank 0, which called the same and expects 6"
                            : "sends 9000 x i64 to rank 0, which called the same and expects 9001");
     NXT_OK(w, nexar_barrier(w));
-    NXT_IS(w, nxt_host_count(w) == before + 2); /* the board has not suffered */
+    NXT_IS(w, nxt_host_count(w) == before + 2); /* the board is intact */
 }
 
 static void test_blocks_of_another_length_are_found_out(void **state)
@@ -543,7 +543,7 @@ static void test_blocks_of_another_length_are_found_out(void **state)
     nxt_local_world(2, NULL, uneven_blocks, &big);
 }
 
-/* What a rank sends to itself is not what it receives. */
+/* The counts of a rank's block to itself differ. */
 static void own_block_differs(nexar_comm *w, void *arg)
 {
     int64_t in[40] = {0}, out[40] = {0};

@@ -1,6 +1,6 @@
 /*
- * mismatch_test.c - ranks that call different operations: whatever they call and however many call
- * what, every one of them gets NEXAR_EMISMATCH, soon, and all continue.
+ * mismatch_test.c - ranks that call different operations: whatever they call, and however many
+ * ranks call what, each gets NEXAR_EMISMATCH soon, and all continue.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,10 +15,10 @@
 
 enum { ROOM = 16 * 16, CALLS = 24 };
 
-/* Ten times what is promised: the machine may be busy. */
+/* Ten times the documented time: the machine may be busy. */
 static const double longest_s = 10;
 
-/* Call number |call|; each is other than all others. */
+/* Call number |call|; each differs from all others. */
 static nexar_err do_call(nexar_comm *w, int call, float *a, float *b)
 {
     const int last = nexar_size(w) - 1;
@@ -142,7 +142,7 @@ static void test_any_ranks_may_be_the_ones_that_differ(void **state)
     }
 }
 
-/* Each of them waits for the others, and nobody would ever send. */
+/* Each of them waits for the others, and no rank would ever send. */
 static void silent(nexar_comm *w, void *arg)
 {
     float a[ROOM] = {0}, b[ROOM] = {0};
@@ -198,13 +198,13 @@ enum {
     LONG = 70000
 }; /* ranks at most; elements that no slot of a board has room for */
 
-/* Where a world runs these: by engine and board, and by either transport. */
+/* Whether a world runs these: by engine and board, and by either transport. */
 static const struct {
     const char *transports, *direct;
 } ways[] = {{"quic", "on"}, {"auto", "on"}, {"auto", "off"}};
 enum { WAYS = sizeof(ways) / sizeof(ways[0]) };
 
-/* What ranks say of their blocks: |each| elements everywhere, but |to| expects one less of
+/* The block counts of the ranks: |each| elements everywhere, but |to| expects one element less from
  * |from|, or counts one less for it. */
 typedef struct counted {
     nexar_comm *w;
@@ -324,7 +324,7 @@ static void test_other_counts_are_found_out_on_every_rank(void **state)
     }
 }
 
-/* A call is one operation, however many exchanges it is made of. */
+/* A call is one operation, however many exchanges it has. */
 static void one_number(nexar_comm *w, void *arg)
 {
     float a[ROOM] = {0}, b[ROOM] = {0};

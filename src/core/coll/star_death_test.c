@@ -1,7 +1,7 @@
 /*
- * star_death_test.c - a process is killed while others wait for it, or it for them, in short
- * operations by way of one rank (coll/building_blocks/star.h), over QUIC: all of them learn of it,
- * by its name, and nobody takes it for a wrong call.
+ * star_death_test.c - a process is killed while other ranks wait for it, or it for them, in short
+ * operations through one rank (coll/building_blocks/star.h), over QUIC: all of them get an error
+ * that names it, and none reports a mismatch.
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -16,7 +16,7 @@ enum { RANKS = 4, COUNT = 16 };
 
 typedef struct shared {
     _Atomic uint64_t died_ns;
-    _Atomic int began; /* ranks that have done the first operation */
+    _Atomic int began; /* ranks that have completed the first operation */
 } shared;
 
 typedef enum form { BROADCAST, REDUCE, GATHER, SCATTER, ALLGATHER, ALLTOALL, FORMS } form;
@@ -64,7 +64,7 @@ static void run_rank(nexar_comm *w, plan *p)
     NXT_OK(w, nexar_comm_split(w, victim ? 1 : 0, 0, &rest));
     NXT_OK(w, work(w, p));
     atomic_fetch_add(&p->shared->began, 1);
-    /* Who has not got its result yet would fail in that one. */
+    /* A rank without a result yet would fail in that one. */
     for (int i = 0; victim && (i < 60000) && (atomic_load(&p->shared->began) < RANKS); i++) {
         (void)usleep(1000);
     }
@@ -79,7 +79,7 @@ static void run_rank(nexar_comm *w, plan *p)
     }
     (void)snprintf(name, sizeof(name), "rank %d", p->victim);
     NXT_IS(w, (err == NEXAR_EPEER) && (strstr(nexar_last_error(), name) != NULL));
-    /* At once, but for a machine that is busy with other things. */
+    /* At once, except on a busy machine. */
     NXT_IS(w, nxt_now_ns() - atomic_load(&p->shared->died_ns) < UINT64_C(20000000000));
     NXT_IS(w, work(w, p) == NEXAR_EPEER);
     NXT_OK(w, nexar_allreduce(rest, &one, &all, 1, NEXAR_I32, NEXAR_SUM));

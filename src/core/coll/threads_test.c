@@ -1,6 +1,6 @@
 /*
  * threads_test.c - several threads of each rank, with communicators of their own, have many
- * collectives in flight: with requests, without, compressed.
+ * collectives in flight: with requests, blocking, compressed.
  */
 #include <pthread.h>
 #include <stdlib.h>
@@ -64,7 +64,7 @@ static void begin(worker *w, int dup)
     }
 }
 
-/* One that waits, behind those with a request. */
+/* One blocking call, behind those with a request. */
 static void block(worker *w, int dup, double *data)
 {
     const size_t count = 1 + nxt_below(&w->rand, MOST);

@@ -1,4 +1,4 @@
-/* user_op_test.c - elements and operations of the application. */
+/* user_op_test.c - element types and operations of the application. */
 #include <nexar.h>
 #include <stdlib.h>
 #include <string.h>
@@ -6,7 +6,7 @@
 #include "local_world.h"
 #include "unit.h"
 
-/* A value and where it is, as MPI_MINLOC has them. */
+/* A value and its location, as in MPI_MINLOC. */
 typedef struct loc {
     double value;
     int64_t rank;
@@ -57,7 +57,8 @@ static int create(void **state)
            (nexar_op_create(1023, gcd, NULL, &GCD) != NEXAR_OK);
 }
 
-/* What |rank| brings at |i|: the least is at rank i mod size, and at all for every fifth. */
+/* The contribution of |rank| at |i|: the minimum is at rank i mod size, and at all ranks for every
+ * fifth. */
 static loc brought(int rank, size_t i, int size)
 {
     const int at = (int)(i % (size_t)size);
@@ -221,7 +222,7 @@ static void test_so_does_every_algorithm(void **state)
     }
 }
 
-/* Structs of any size are moved by all that moves. */
+/* Data movement works with structs of any size. */
 static void moves(nexar_comm *w, void *arg)
 {
     static const size_t sizes[] = {1, 3, 24, 1000, NEXAR_STRUCT_MAX};
@@ -261,7 +262,7 @@ static void test_structs_of_any_size_are_moved(void **state)
     nxt_local_world(3, NULL, moves, NULL);
 }
 
-/* Ranks that differ in the size or the operation hear of it. */
+/* Ranks that differ in the size or the operation get an error. */
 static void mismatch(nexar_comm *w, void *arg)
 {
     loc a = {0}, b;

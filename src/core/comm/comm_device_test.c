@@ -33,7 +33,7 @@ static nxt_sim_device *attach(nexar_comm *w, unsigned optional, bool only_f32)
     return sim;
 }
 
-/* The device is no more |w|'s; nothing it saw was wrong. */
+/* The device is not used by |w| any more; it has detected no misuse. */
 static void detach(nexar_comm *w, nxt_sim_device *sim)
 {
     nxt_sim_counts counts;
@@ -136,7 +136,7 @@ static void test_host_memory_is_a_device_too(void **state)
     nxt_local_world(2, NULL, plain_kinds, NULL);
 }
 
-/* ---- many at once, buckets, shards, streams ------------------------------------------ */
+/* ---- several at once, buckets, shards, streams --------------------------------------- */
 
 enum { OUTSTANDING = 24, LENGTH = 50000 };
 
@@ -175,7 +175,7 @@ static void test_many_collectives_are_on_their_way_at_once(void **state)
     nxt_local_world(3, NULL, many_at_once, NULL);
 }
 
-/* Which functions the device has, and how many tensors there are of which length. */
+/* The functions that the device has, and the number of tensors of each length. */
 typedef struct bucket_plan {
     unsigned optional;
     size_t tensors, each;
@@ -211,7 +211,7 @@ static void buckets(nexar_comm *w, void *arg)
         }
     }
     nx_device_stats_get(w->device, &stats);
-    if (p->each * sizeof(float) <= NX_CALL_DEVICE_SHORT) { /* packed: once there, once back */
+    if (p->each * sizeof(float) <= NX_CALL_DEVICE_SHORT) { /* packed: one copy in each direction */
         NXT_IS(w, (stats.to_host == bytes) && (stats.to_device == bytes));
     } else {
         NXT_IS(w, stats.to_host > bytes);
@@ -234,7 +234,7 @@ static void test_a_bucket_of_device_tensors_is_one_allreduce(void **state)
     }
 }
 
-/* Doubles a shard where it lies, as a kernel would. */
+/* Doubles a shard in place, as a kernel would. */
 static nexar_err double_it(void *shard, size_t offset, size_t count, void *arg)
 {
     nxt_sim_device *sim = arg;
@@ -289,9 +289,9 @@ static void test_the_hook_has_its_shard_on_the_device(void **state)
     }
 }
 
-/* What the program has put on the stream comes before; communicators made from this
- * one have its device and stream. */
-/* Small whole numbers survive f16 and bf16 as they are. */
+/* Work that the program has put on the stream comes first; communicators made from this one have
+ * its device and stream. */
+/* Small integers are exact in f16 and bf16. */
 static void squeezed(nexar_comm *w, void *arg)
 {
     enum { COUNT = 1000 };
@@ -408,7 +408,7 @@ static void exchange(nexar_comm *w, nxt_sim_device *sim, size_t bytes)
     NXT_IS(w, is_filled(sim, out, bytes, (uint64_t)me + 1));
 }
 
-/* Sends with one tag keep their order, whatever each takes to be staged. */
+/* Sends with one tag keep their order, however long each takes to stage. */
 static void in_order(nexar_comm *w, nxt_sim_device *sim)
 {
     const int me = nexar_rank(w);
@@ -461,13 +461,13 @@ static void odd_ends(nexar_comm *w, nxt_sim_device *sim)
     nexar_request *req;
     nexar_status status;
 
-    /* To oneself, and longer than the receive. */
+    /* To this rank itself, and longer than the receive. */
     NXT_OK(w, nexar_isend(w, at, SMALL, me, 20, &req));
     NXT_IS(w, nexar_recv(w, other, SMALL / 2, me, 20, &status) == NEXAR_ETRUNC);
     NXT_OK(w, nexar_wait(&req, NULL));
     NXT_IS(w, status.bytes == SMALL);
     NXT_IS(w, is_filled(sim, other, SMALL / 2, 1));
-    /* A receive that nothing comes for. */
+    /* A receive without a message. */
     NXT_OK(w, nexar_irecv(w, other, SMALL, me, 21, &req));
     NXT_OK(w, nexar_cancel(req));
     NXT_IS(w, nexar_wait(&req, NULL) == NEXAR_ECANCELED);
@@ -476,7 +476,7 @@ static void odd_ends(nexar_comm *w, nxt_sim_device *sim)
     NXT_OK(w, nexar_recv(w, NULL, 0, me, 22, &status));
     NXT_IS(w, status.bytes == 0);
     NXT_OK(w, nexar_wait(&req, NULL));
-    /* What is sent after the device is gone stays behind what was sent before. */
+    /* A send after the device was lost stays behind earlier ones. */
     if (me == 0) {
         char host[4] = "abc";
 
@@ -532,7 +532,7 @@ static void left_behind(nexar_comm *w, void *arg)
 
     sims[me] = sim;
     if (me == 0) {
-        NXT_OK(w, nexar_send(w, at, BIG, 1, 1)); /* it has matched then */
+        NXT_OK(w, nexar_send(w, at, BIG, 1, 1)); /* it has matched by then */
     } else {
         NXT_OK(w, nexar_irecv(w, at, BIG, 0, 1, &req));
         NXT_OK(w, nexar_irecv(w, at, BIG, 0, 2, &req));
@@ -554,7 +554,7 @@ static void test_world_ends_with_messages_on_their_way(void **state)
 
 /* ---- failures ------------------------------------------------------------------------ */
 
-/* What fails, and how far it has come. */
+/* The failing call, and its number. */
 typedef struct faults {
     unsigned optional;
     nx_coll_kind kind;
@@ -587,9 +587,8 @@ static uint64_t refusals(nxt_sim_device *sim)
     return counts.host_refusals;
 }
 
-/* Call |n| of rank 1's device fails in one collective.  Rank 1 says so, each other
- * rank too, unless it needed nothing more from it; nobody hangs.  Where it was alloc_host
- * other memory does. */
+/* Call |n| of rank 1's device fails in one collective.  Rank 1 gets an error, and so does each rank
+ * that still needs data from it; none hangs.  If the call was alloc_host, other memory is used. */
 static void fail_call(nexar_comm *w, nxt_sim_device *sim, faults *f, int64_t n)
 {
     const size_t room = f->count * sizeof(double) * (size_t)nexar_size(w);
@@ -629,7 +628,7 @@ static void fail_each(nexar_comm *w, void *arg)
     for (int64_t n = 0; more; n++) {
         fail_call(w, sim, f, n);
         more = atomic_load(&f->more);
-        NXT_OK(w, nexar_barrier(w)); /* all have read it */
+        NXT_OK(w, nexar_barrier(w)); /* all ranks have read it */
     }
     detach(w, sim);
 }
@@ -684,7 +683,8 @@ static void test_a_message_that_the_device_fails_ends_alone(void **state)
 /* Long enough for several chunks. */
 enum { LONG_COUNT = 250000, LONG_BYTES = LONG_COUNT * 8 };
 
-/* A long message whose sender's device fails half way: both ends hear of it, the link stays. */
+/* A long message whose sender's device fails half way: both ends get an error, and the link stays
+ * up. */
 static void fail_midway(nexar_comm *w, void *arg)
 {
     nxt_sim_device *sim = attach(w, NXT_SIM_ALL, false);
@@ -723,7 +723,7 @@ static void test_a_long_message_that_the_device_fails_is_taken_back(void **state
     nxt_local_world(2, NULL, fail_midway, NULL);
 }
 
-/* Whatever is called, host memory for it is bounded. */
+/* Whatever is called, its host memory is bounded. */
 static void in_chunks(nexar_comm *w, void *arg)
 {
     nxt_sim_device *sim = attach(w, NXT_SIM_ALL, false);
@@ -779,7 +779,7 @@ static void test_arguments_are_checked(void **state)
     nxt_local_world(2, NULL, arguments, NULL);
 }
 
-/* A device that takes its time: what comes in meanwhile is counted. */
+/* A slow device: counts the messages that arrive meanwhile. */
 static void overlap(nexar_comm *w, void *arg)
 {
     const nxt_sim_options options = {.bytes = ROOM, .optional = NXT_SIM_ALL, .ns_per_byte = 2};
@@ -796,8 +796,7 @@ static void overlap(nexar_comm *w, void *arg)
         NXT_OK(w, nexar_allreduce(w, NEXAR_IN_PLACE, dev, count, NEXAR_F32, NEXAR_SUM));
     }
     nx_device_stats_get(w->device, &stats);
-    /* None would be, if calls of the device kept the network waiting.  How much it is
-     * depends on the cores that are free. */
+    /* None would, if device calls blocked the network.  The number depends on the free cores. */
     NXT_IS(w, stats.overlapped > 0);
     NXT_IS(w, stats.pinned <=
                   (uint64_t)(NX_CHUNKS_SEND + NX_CHUNKS_RECV + NX_CHUNKS_BOUNCE) * NX_CHUNK);

@@ -12,7 +12,7 @@
 enum { RANKS = 3, LATE = 2, TAG = 3, RACES = 40 };
 static const uint64_t SHORT_NS = UINT64_C(100000000);
 
-/* Rank LATE waits until the others have called in vain, and calls then. */
+/* Rank LATE waits until the others' calls have timed out, and calls then. */
 static void others_first(nexar_comm *w)
 {
     if (nexar_rank(w) == LATE) {
@@ -158,7 +158,7 @@ static void test_a_late_rank_lets_each_call_time_out_on_all(void **state)
     }
 }
 
-/* Communicators hand their time down. */
+/* A communicator inherits the time-out of its parent. */
 static void inherited(nexar_comm *w, void *arg)
 {
     const int all[] = {0, 1, 2};
@@ -198,7 +198,7 @@ static void nap(uint64_t ns)
     (void)nanosleep(&t, NULL);
 }
 
-/* Ranks call at about the time at which the others give up: all get the same. */
+/* Ranks call at about the time when the others time out: all get the same result. */
 static void race(nexar_comm *w, void *arg)
 {
     const call_fn call = calls[*(const int *)arg].call;
@@ -231,7 +231,7 @@ static void race(nexar_comm *w, void *arg)
 static void test_all_ranks_time_out_or_none(void **state)
 {
     (void)state;
-    for (int i = 5; i < CALLS; i++) { /* create and those made of agreements */
+    for (int i = 5; i < CALLS; i++) { /* create, and calls that use agreements */
         nxt_local_world(RANKS, NULL, race, &i);
     }
 }

@@ -1,4 +1,4 @@
-/* topology_test.c - which ranks share a host; names of communicators. */
+/* topology_test.c - ranks that share a host; names of communicators. */
 #include <nexar.h>
 #include <stdio.h>
 #include <string.h>
@@ -73,7 +73,7 @@ static void test_another_call_elsewhere_is_a_mismatch(void **state)
     nxt_local_world(2, NULL, mismatch, NULL);
 }
 
-/* Names say how a communicator was made, and stand in errors. */
+/* Names say how a communicator was made, and appear in errors. */
 static void names(nexar_comm *w, void *arg)
 {
     nexar_comm *half = NULL, *dup = NULL, *host = NULL;

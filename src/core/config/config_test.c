@@ -1,4 +1,4 @@
-/* config_test.c - every setting: default, environment, set, and what it refuses. */
+/* config_test.c - every setting: default, environment, set, and rejected values. */
 #include "core/config/config.h"
 
 #include <stdio.h>
@@ -10,8 +10,8 @@
 #include "reduce/reduce.h"
 #include "unit.h"
 
-/* A value that each setting accepts and that is not its default, how it reads
- * when got, and one that it refuses. */
+/* A value that each setting accepts and that is not its default, its normalised text, and a value
+ * that it rejects. */
 static const struct sample {
     const char *good, *got, *bad;
 } samples[NX_SETTINGS] = {
@@ -62,8 +62,8 @@ enum { VARIABLES = 8 };
 static char variables[VARIABLES][256];
 static char *environment[VARIABLES + 1];
 
-/* Makes "NAME=value" lines the whole environment.  Not setenv, which is not
- * safe beside threads: environ is this process's to replace. */
+/* Makes "NAME=value" lines the whole environment.  Not setenv, which is not thread-safe: this
+ * process may replace environ. */
 static void set_environment(int n, const char *const *lines)
 {
     assert_true(n <= VARIABLES);
@@ -309,7 +309,7 @@ static void test_applying_sets_log_and_kernels(void **state)
     nexar_config_free(cfg);
 }
 
-/* What |create| writes to stderr. */
+/* The output of |create| to stderr. */
 static void capture_create(char *text, size_t room)
 {
     int ends[2], saved = dup(STDERR_FILENO);
@@ -327,7 +327,7 @@ static void capture_create(char *text, size_t room)
     text[(n < 0) ? 0 : n] = '\0';
 }
 
-/* Comes first: the warning is given once per process. */
+/* Must be first: the warning is printed once per process. */
 static void test_the_least_world_is_not_above_the_largest(void **state)
 {
     nexar_config *cfg;
@@ -346,7 +346,7 @@ static void test_the_least_world_is_not_above_the_largest(void **state)
 
 #define JOIN "NEXAR_JOIN=nexar://a@b:1/?pin=c"
 
-/* What the launcher makes of |lines|, up to NULL: rank, size, and where they are from. */
+/* The result of the launcher's variables |lines|, up to NULL: rank, size, and their origin. */
 typedef struct launch {
     const char *lines[6];
     const char *rank, *rank_from, *size, *size_from;
@@ -373,14 +373,15 @@ static const launch launches[] = {
      "OMPI_COMM_WORLD_SIZE"},
     {{JOIN, "PMI_RANK=65535", "PMI_SIZE=1"}, "65535", "PMI_RANK", "1", "PMI_SIZE"},
     {{JOIN, "PMIX_RANK=2", "PMIX_SIZE=9"}, "2", "PMIX_RANK", "0", "default"},
-    /* The innermost counts, with its own size. */
+    /* The innermost launcher wins, with its own size. */
     {{JOIN, "SLURM_PROCID=0", "SLURM_NTASKS=4", "PMIX_RANK=5"}, "5", "PMIX_RANK", "0", "default"},
     {{JOIN, "PMI_RANK=1", "OMPI_COMM_WORLD_RANK=2", "PMI_SIZE=3"},
      "2",
      "OMPI_COMM_WORLD_RANK",
      "0",
      "default"},
-    /* What is given goes before it; who gives the rank is not told the size either. */
+    /* Explicit settings take precedence; with an explicit rank the launcher's size is not used
+     * either. */
     {{JOIN, "SLURM_PROCID=3", "SLURM_NTASKS=4", "NEXAR_RANK=1"},
      "1",
      "environment",
@@ -396,7 +397,7 @@ static const launch launches[] = {
      "SLURM_PROCID",
      "8",
      "environment"},
-    /* Of Slurm only the tasks of steps: not a script, not a shell, and what these start. */
+    /* Of Slurm only the tasks of steps: not a script, not a shell, nor their children. */
     {{JOIN, "SLURM_PROCID=3", "SLURM_JOB_ID=77", "SLURM_STEP_ID=0"},
      "3",
      "SLURM_PROCID",
@@ -407,7 +408,7 @@ static const launch launches[] = {
      "default",
      "0",
      "default"},
-    /* torchrun is inside of srun; RANK alone says nothing; Kubernetes gives no size. */
+    /* torchrun runs inside srun; RANK alone says nothing; Kubernetes gives no size. */
     {{JOIN, "RANK=2", "WORLD_SIZE=4", "TORCHELASTIC_RUN_ID=x", "SLURM_PROCID=0"},
      "2",
      "RANK",
@@ -507,7 +508,7 @@ static void test_an_unknown_variable_is_warned_of_once(void **state)
     char text[1024];
 
     (void)state;
-    /* Others of the job do: rank 0, or `nexar run`. */
+    /* Another process of the job warns: rank 0, or `nexar run`. */
     for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
         const char *const there[] = {"NEXAR_SEGMNT=64k", others[i]};
 

@@ -19,7 +19,7 @@ static nexar_err create(nexar_comm *w, size_t n, const int ranks[], uint64_t tag
         __VA_ARGS__                                             \
     }
 
-/* ---- what it is good for ---------------------------------------------------------------- */
+/* ---- use ---------------------------------------------------------------------------------- */
 
 /* Everything works on |c|, which has |n| ranks. */
 static void use(nexar_comm *w, nexar_comm *c, int n)
@@ -63,7 +63,7 @@ static void listed(nexar_comm *w, void *arg)
     NXT_IS(w, nexar_rank(c) == ((rank == 3) ? 0 : (rank == 0) ? 1 : 2));
     NXT_IS(w, strcmp(nexar_comm_name(c), "world.create.1") == 0);
     use(w, c, 3);
-    if (nexar_rank(c) != 2) { /* of one that was made so */
+    if (nexar_rank(c) != 2) { /* of one that was made by create */
         NXT_OK(w, create(c, LIST(1, 0), TAG, &again));
         NXT_IS(w, nexar_rank(again) == 1 - nexar_rank(c));
         use(w, again, 2);
@@ -107,7 +107,7 @@ static void pair_up(nexar_comm *w, int a, int b)
     }
 }
 
-/* The same tag again and again; groups that share ranks one after the other. */
+/* The same tag repeatedly; groups that share ranks, one after another. */
 static void repeated(nexar_comm *w, void *arg)
 {
     (void)arg;
@@ -126,7 +126,7 @@ static void test_one_tag_serves_creations_one_after_the_other(void **state)
     nxt_local_world(RANKS, NULL, repeated, NULL);
 }
 
-/* A message that is there before the communicator is waits for it. */
+/* A message that arrives before the communicator exists waits for it. */
 static void early(nexar_comm *w, void *arg)
 {
     nexar_comm *c = NULL;
@@ -151,7 +151,7 @@ static void test_early_messages_wait_for_the_communicator(void **state)
     nxt_local_world(2, NULL, early, NULL);
 }
 
-/* ---- at once ---------------------------------------------------------------------------- */
+/* ---- concurrent calls --------------------------------------------------------------------- */
 
 typedef struct job {
     nexar_comm *w;
@@ -226,7 +226,7 @@ static void test_lists_that_are_wrong_are_refused(void **state)
     nxt_local_world(2, NULL, refused, NULL);
 }
 
-/* Lists that differ: in order, in length, in the leader; and then all agree. */
+/* Differing lists: in order, in length, in the leader; and then all agree. */
 static void differing(nexar_comm *w, void *arg)
 {
     static const struct {
@@ -263,7 +263,7 @@ static void test_lists_that_differ_are_a_mismatch_on_all(void **state)
     nxt_local_world(3, NULL, differing, NULL);
 }
 
-/* ---- ends ------------------------------------------------------------------------------- */
+/* ---- failures and time-outs --------------------------------------------------------------- */
 
 /* Rank |late| calls when the others have given up: it gets the same result; then all continue. */
 static void timed_out(nexar_comm *w, void *arg)
@@ -274,7 +274,7 @@ static void timed_out(nexar_comm *w, void *arg)
     if (nexar_rank(w) != late) {
         NXT_SAYS(w, create(w, LIST(0, 1, 2), TAG, &c), NEXAR_ETIMEDOUT, "within 0.200 s");
     }
-    NXT_OK(w, nexar_send(w, NULL, 0, late, TAG)); /* no collective: it would time out */
+    NXT_OK(w, nexar_send(w, NULL, 0, late, TAG)); /* not a collective: it would time out */
     if (nexar_rank(w) == late) {
         for (int i = 0; i < 3; i++) {
             NXT_OK(w, nexar_recv(w, NULL, 0, i, TAG, NULL));
@@ -324,7 +324,7 @@ static void test_a_revoked_parent_ends_a_creation(void **state)
     }
 }
 
-/* One has freed the parent, and will not call. */
+/* One rank has freed the parent, and will not call. */
 static void freed(nexar_comm *w, void *arg)
 {
     const int by = *(const int *)arg;

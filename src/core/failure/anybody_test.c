@@ -1,6 +1,6 @@
 /*
- * anybody_test.c - a receive and a probe from anybody that wait already when ranks die: they wait
- * on while one is left that could send, and end when none is.
+ * anybody_test.c - a receive and a probe from any source that wait when ranks fail: they continue
+ * to wait while any rank is left that could send, and fail when none is.
  */
 #include <pthread.h>
 #include <regex.h>
@@ -18,9 +18,9 @@
 enum { RANKS = 3, FIRST = 2, LAST = 1, RECEIVED = 5, PROBED = 6, BLOCKING = 7 };
 static const uint64_t PATIENCE_NS = UINT64_C(60000000000);
 
-/* What processes tell each other beside nexar. */
+/* Shared memory of the processes, besides nexar. */
 typedef struct board {
-    _Atomic int waiting; /* how often rank 0 has come to wait for anybody */
+    _Atomic int waiting; /* how often rank 0 has begun to wait for any source */
     _Atomic int send;    /* rank LAST is to send */
 } board;
 
@@ -62,7 +62,7 @@ static void *receive(void *arg)
     return NULL;
 }
 
-/* How many threads wait in calls for messages. */
+/* The number of threads that wait in calls for messages. */
 static int count_blocked(nexar_comm *w)
 {
     int n = 0;
@@ -75,7 +75,7 @@ static int count_blocked(nexar_comm *w)
     return n;
 }
 
-/* Three ways to wait for anybody at once. */
+/* Three ways to wait for any source at once. */
 typedef struct waits {
     waiter probe, receive;
     nexar_request *req;
@@ -123,7 +123,7 @@ static void check_got(nexar_comm *w, const nexar_status *status, char got)
     NXT_IS(w, (status->source == LAST) && (status->bytes == 1) && (got == 'x'));
 }
 
-/* Who was the last, where it was, why it is gone, and when. */
+/* The error names the last rank, its host, the reason, and the time. */
 static void check_sentence(nexar_comm *w, const char *what, const char *sentence)
 {
     char pattern[256];

@@ -1,9 +1,9 @@
 /*
- * bounds_test.c - how soon four processes of one host know that one of them is gone, and have a
- * world without it.
+ * bounds_test.c - the time until four processes of one host know that one of them has failed, and
+ * have a world without it.
  *
- * A busy machine may be late at anything, never early: so each is tried up to TRIES times, and
- * one that is in time shows that it can be.
+ * A busy machine may delay anything, but never speeds it up.  So each case has up to TRIES tries,
+ * and one success shows that the bound can be met.
  */
 #include <signal.h>
 #include <stdatomic.h>
@@ -20,18 +20,18 @@
 
 enum { RANKS = 4, VICTIM = 2, SMALL = 16, TRIES = 8, SLOWER = NXT_SANITIZED ? 10 : 1 };
 
-/* What processes tell each other beside nexar. */
+/* Shared memory of the processes, besides nexar. */
 typedef struct board {
     _Atomic int ready, done;
-    _Atomic int spoilt;       /* one that lives was given up too: a machine that busy is no judge */
+    _Atomic int spoilt; /* a live rank was declared failed too: the machine is too busy to judge */
     _Atomic uint64_t known;   /* when the last survivor knew */
-    _Atomic uint64_t rebuilt; /* and had a right sum from all who are left */
+    _Atomic uint64_t rebuilt; /* and had a correct sum of all survivors */
 } board;
 
 typedef struct plan {
     const char *name;
     int sig;
-    double known_ms, rebuilt_ms; /* within which it is to be; rebuilt_ms 0: not asked */
+    double known_ms, rebuilt_ms; /* the bounds; rebuilt_ms 0: not tested */
     const char *const *settings;
 } plan;
 
@@ -56,7 +56,7 @@ static bool survive(nexar_comm *w)
     }
     ok = (nexar_size(next) == RANKS - 1) && (nxt_sum_all(next, SMALL) == NEXAR_OK);
     nxt_note_latest(&shared->rebuilt);
-    ok = (nexar_barrier(next) == NEXAR_OK) && ok; /* nobody leaves whom another needs */
+    ok = (nexar_barrier(next) == NEXAR_OK) && ok; /* no rank leaves that another needs */
     nexar_comm_free(next);
     return ok;
 }
@@ -81,7 +81,7 @@ static void child(int rank, int join_fd, void *arg)
     }
 }
 
-/* One rank of four is struck; true: all was in time. */
+/* One rank of four is killed or stopped; true: within the bounds. */
 static bool try_once(void)
 {
     const struct timespec nap = {.tv_nsec = 50000000}; /* well inside their loops */
@@ -131,7 +131,7 @@ static void test_a_killed_rank_is_known_in_200_ms_and_done_without_in_300(void *
     check_in_time(&p);
 }
 
-/* A tenth more, for the machine. */
+/* A tenth more, as tolerance. */
 static void test_a_stopped_rank_is_known_within_timeout_and_interval(void **state)
 {
     static const char *const settings[] = {"heartbeat_timeout", "1s", "heartbeat_interval", "200ms",

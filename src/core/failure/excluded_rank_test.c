@@ -1,7 +1,7 @@
 /*
- * excluded_rank_test.c - a rank that was stopped and declared failed is notified on resuming by the
- * others: what it had begun and what it calls ends with NEXAR_EPEER and their reason, it accuses
- * nobody, and it does not make a world of its own.
+ * excluded_rank_test.c - a rank that was stopped and declared failed learns that on resuming.  Its
+ * pending and later calls end with NEXAR_EPEER and the reason; it accuses no rank, and it does not
+ * form a world of its own.
  */
 #include <signal.h>
 #include <stdatomic.h>
@@ -57,7 +57,7 @@ static void is_out(nexar_comm *w)
     NXT_IS(w, nexar_comm_agree(w, &flags) == NEXAR_EPEER);
     NXT_IS(w, nexar_comm_shrink(w, &c) == NEXAR_EPEER);
     NXT_IS(w, nexar_comm_dup(w, &c) == NEXAR_EPEER);
-    NXT_OK(w, nexar_comm_failed(w, NULL, &n)); /* nobody but itself, if it counts */
+    NXT_OK(w, nexar_comm_failed(w, NULL, &n)); /* no rank but itself, if it counts */
     NXT_IS(w, n <= 1);
 }
 
@@ -69,7 +69,7 @@ static void be_stopped(nexar_comm *w)
     nexar_err err;
 
     NXT_OK(w, nexar_irecv(w, &byte, 1, 0, TAG + 1, &one));
-    NXT_OK(w, nexar_isend(w, out, sizeof(out), 1, TAG + 1, &other)); /* nobody receives it */
+    NXT_OK(w, nexar_isend(w, out, sizeof(out), 1, TAG + 1, &other)); /* no rank receives it */
     atomic_fetch_add(&shared->ready, 1);
     err = nexar_wait(&one, NULL);
     NXT_SAYS(w, err, NEXAR_EPEER, HELD);

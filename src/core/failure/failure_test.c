@@ -1,5 +1,5 @@
 /*
- * failure_test.c - ranks as processes, some of which are killed or stopped: the others learn of it,
+ * failure_test.c - ranks as processes, some of which are killed or stopped: the others detect it,
  * agree, and continue without them.
  */
 #include <pthread.h>
@@ -20,11 +20,11 @@
 enum { MOST = 6, SMALL = 16, LARGE = 1 << 20, TAG = 5 };
 static const double GENEROUS_S = 20; /* a loaded machine is slow at everything */
 
-/* What processes tell each other beside nexar. */
+/* Shared memory of the processes, besides nexar. */
 typedef struct board {
     _Atomic int ready; /* ranks that are in their loops */
     _Atomic int done;
-    _Atomic int said;         /* have looked at their sentences, and may leave */
+    _Atomic int said;         /* have checked their messages, and may leave */
     _Atomic int told[MOST];   /* calls of on_failure */
     _Atomic uint64_t at;      /* when it happened */
     _Atomic uint64_t known;   /* the latest at which a survivor knew */
@@ -35,7 +35,7 @@ typedef struct board {
 static board *shared;
 static const char *transport;
 
-/* ---- bodies of ranks --------------------------------------------------------------------- */
+/* ---- programs of the ranks --------------------------------------------------------------- */
 
 typedef struct plan {
     const char *name;
@@ -44,7 +44,7 @@ typedef struct plan {
     int sig;
     void (*body)(nexar_comm *w);
     const char *interval, *timeout; /* NULL: as preset */
-    bool late;                      /* a rank more than the victims dies, by itself */
+    bool late;                      /* another rank besides the victims exits by itself */
 } plan;
 
 static const plan *current;
@@ -54,8 +54,8 @@ static int living(void)
     return current->ranks - __builtin_popcount(current->victims) - (current->late ? 1 : 0);
 }
 
-/* What the sentence of an error has, in this order: the operation, a rank, its host and address,
- * the cause, the time. */
+/* The parts of an error message, in this order: the operation, a rank, its host and address, the
+ * reason, the time. */
 static void check_sentence(nexar_comm *w, const char *operation)
 {
     char pattern[256];
@@ -80,12 +80,12 @@ static void recover(nexar_comm *w, nexar_err err)
 
     if (err == NEXAR_EPEER) {
         NXT_IS(w, strstr(nexar_last_error(), "rank ") != NULL);
-        NXT_IS(w, strstr(nexar_last_error(), " UTC") != NULL); /* when it was */
+        NXT_IS(w, strstr(nexar_last_error(), " UTC") != NULL); /* the time of the failure */
     } else {
         NXT_IS(w, err == NEXAR_EREVOKED);
     }
     nxt_note_latest(&shared->known);
-    while ((err != NEXAR_OK) || (nexar_size(c) != living())) { /* one may still be about to die */
+    while ((err != NEXAR_OK) || (nexar_size(c) != living())) { /* one may still be about to fail */
         if (err != NEXAR_OK) {
             NXT_IS(w, (err == NEXAR_EPEER) || (err == NEXAR_EREVOKED));
             NXT_OK(w, nexar_comm_revoke(c));
@@ -140,7 +140,7 @@ static void loop_barrier(nexar_comm *w)
     recover(w, err);
 }
 
-/* Ranks that are not beside the victim wait for one that has given up: revoked. */
+/* Ranks that are not neighbours of the victim wait for one that has revoked the communicator. */
 static void loop_ring(nexar_comm *w)
 {
     const int n = nexar_size(w), me = nexar_rank(w);
@@ -164,14 +164,14 @@ static void die_too(nexar_comm *comm, int rank, const char *why, void *arg)
     }
 }
 
-/* Rank 0, which leads agreements, dies when it hears of the first death. */
+/* Rank 0, which leads agreements, exits when it learns of the first failure. */
 static void loop_chain(nexar_comm *w)
 {
     NXT_OK(w, nexar_on_failure(w, die_too, NULL));
     loop_small(w);
 }
 
-/* Agreements until all know of the death: all the same, also the last. */
+/* Agreements until all know of the failure: equal results, also of the last. */
 static void loop_agree(nexar_comm *w)
 {
     const uint64_t unknown = UINT64_C(1) << 63, all = ~UINT64_C(0);
@@ -214,7 +214,7 @@ static void loop_minority(nexar_comm *w)
     nxt_note_latest(&shared->rebuilt);
 }
 
-/* Rank 0 asks for one rank more than are left: that counts for all. */
+/* Rank 0 requires one rank more than are left: that applies to all. */
 static void loop_too_few(nexar_comm *w)
 {
     nexar_comm *c = NULL;
@@ -228,7 +228,7 @@ static void loop_too_few(nexar_comm *w)
     nxt_note_latest(&shared->rebuilt);
 }
 
-/* Collectives that run when one dies, and those that are begun later. */
+/* Collectives that run during the failure, and later ones. */
 static void loop_kinds(nexar_comm *w)
 {
     static const char *const names[] = {"allreduce", "barrier", "broadcast", "alltoall"};
@@ -265,8 +265,8 @@ static void loop_kinds(nexar_comm *w)
     nxt_await(&shared->said, living());
 }
 
-/* Rank 0 receives from anybody: the victim's death does not end it, a message does; but
- * when nobody is left it ends. */
+/* Rank 0 receives from any source: the victim's failure does not end the receive, a message does;
+ * when no rank is left it fails. */
 static void wait_for_anybody(nexar_comm *w)
 {
     int failed[MOST];
@@ -491,7 +491,7 @@ static void test_a_failed_collective_says_who_where_in_what_why_and_when(void **
 
 static void test_a_stopped_rank_is_given_up(void **state)
 {
-    /* (bounds_test has a shorter time-out, within which a busy machine may lose others too.) */
+    /* (bounds_test has a shorter time-out, with which a busy machine may lose other ranks too.) */
     static const plan p = {.name = "stop, time-out 3 s",
                            .ranks = 4,
                            .victims = 4,
@@ -540,10 +540,10 @@ static void test_the_highest_min_world_counts_in_a_shrink(void **state)
     forget();
 }
 
-/* ---- without a death -------------------------------------------------------------------- */
+/* ---- without a failure -------------------------------------------------------------------- */
 
-/* The last rank finalizes while the others agree: some know of its good-bye, others hear of its
- * absence from them. */
+/* The last rank finalizes while the others agree: some have its goodbye, others learn from them
+ * that it is gone. */
 static void agree_and_leave(nexar_comm *w, void *arg)
 {
     (void)arg;
@@ -572,8 +572,8 @@ static void test_a_rank_that_finalizes_has_not_failed_in_any_report(void **state
     nxt_unshare(shared, sizeof(*shared));
 }
 
-/* Rank 1 revokes when the others wait: in a receive, in a long send that nobody takes, in a
- * receive from anybody, in a collective, each on a communicator of its own. */
+/* Rank 1 revokes while the others wait, each on a communicator of its own: in a receive, in a long
+ * send that is not received, in a receive from any source, in a collective. */
 static pthread_mutex_t hold_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t hold_moved = PTHREAD_COND_INITIALIZER;
 static bool hold_over;
@@ -646,7 +646,7 @@ static void revoke_what_waits(nexar_comm *w, void *arg)
     NXT_IS(w, nexar_size(next) == nexar_size(w));
     NXT_OK(w, nxt_sum_all(next, SMALL));
     nexar_comm_free(next);
-    NXT_OK(w, nxt_sum_all(w, SMALL)); /* which nobody has revoked */
+    NXT_OK(w, nxt_sum_all(w, SMALL)); /* which no rank has revoked */
 }
 
 static void test_revoking_ends_what_waits_on_all_ranks(void **state)
@@ -655,7 +655,7 @@ static void test_revoking_ends_what_waits_on_all_ranks(void **state)
     nxt_local_world(3, NULL, revoke_what_waits, NULL);
 }
 
-/* Collectives that have nothing to do, too. */
+/* Collectives without data, too. */
 static void test_a_communicator_of_one_can_be_revoked(void **state)
 {
     nexar_comm *w = NULL, *c = NULL;

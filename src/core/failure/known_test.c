@@ -1,7 +1,7 @@
 /*
- * known_test.c - a call that ends with NEXAR_EPEER because a rank has failed: the same thread finds
- * that rank among those of nexar_comm_failed, whatever the call, the transport and the fault; and
- * nexar_on_failure reports it once for each communicator.
+ * known_test.c - after a call that ends with NEXAR_EPEER because a rank has failed,
+ * nexar_comm_failed on the same thread includes that rank, whatever the call, the transport and
+ * the fault; and nexar_on_failure reports it once for each communicator.
  *
  * Two survivors share a communicator with each victim, one victim for each call of a table.
  */
@@ -28,7 +28,7 @@ static const size_t blocks[] = {COUNT, COUNT, COUNT};
 
 /* ---- the calls ------------------------------------------------------------------------------ */
 
-/* |req| is what the call that came to |begun| has made. */
+/* |req| is the request of the call that returned |begun|. */
 static nexar_err waited(nexar_err begun, nexar_request **req)
 {
     return (begun == NEXAR_OK) ? nexar_wait(req, NULL) : begun;
@@ -234,8 +234,8 @@ CALL(do_state_sync_long, sync_state(c, LONG_COUNT))
 
 typedef enum who {
     WITH_EACH, /* the survivors call it with the victim, which does nothing */
-    WITH_ONE,  /* so does one of them, on a communicator of it and the victim */
-    TOGETHER   /* all three call it, again and again */
+    WITH_ONE,  /* so does one of them, on a communicator with the victim */
+    TOGETHER   /* all three call it, repeatedly */
 } who;
 
 typedef struct row {
@@ -311,7 +311,8 @@ static const row all[] = {
 };
 enum { ROWS = sizeof(all) / sizeof(all[0]) };
 
-/* One of each family; with as many victims each is watched by a survivor (failure_detector.h). */
+/* One call of each family; with as many victims each is watched by a survivor
+ * (failure_detector.h). */
 static const row silent[] = {
     {"recv", do_recv, WITH_EACH},
     {"iprobe of any", do_iprobe_any, WITH_ONE},
@@ -329,11 +330,11 @@ enum { FEW = sizeof(silent) / sizeof(silent[0]) };
 /* ---- one world, a victim for each row ------------------------------------------------------- */
 
 typedef struct board {
-    _Atomic int there[MOST_ROWS]; /* survivors that have come to the row */
+    _Atomic int there[MOST_ROWS]; /* survivors that have reached the row */
     _Atomic int out, ready, go, done;
     _Atomic uint64_t died_ns;
-    /* Calls of the functions for failures: by which survivor, for which communicator (the last is
-     * the world), of which of its ranks. */
+    /* Calls of the failure callbacks: by which survivor, for which communicator (the last is the
+     * world), of which of its ranks. */
     _Atomic int told[SURVIVORS][MOST_ROWS + 1][NXT_PROCS];
 } board;
 
@@ -341,7 +342,7 @@ typedef struct plan {
     const char *const *settings;
     const row *rows;
     int n;
-    int sig; /* what the victims send themselves */
+    int sig; /* messages that the victims themselves send */
 } plan;
 
 static board *shared;
@@ -385,7 +386,8 @@ typedef struct scene {
     int row;
 } scene;
 
-/* A survivor's part in a row: until the call fails, and then its own thread knows of whom. */
+/* A survivor's part in a row: until the call fails; then its own thread must know the failed
+ * rank. */
 static void *outlive(void *arg)
 {
     const scene *s = arg;
@@ -433,7 +435,7 @@ static void be_victim(const plan *p, int row_at, nexar_comm *comm)
     wait_for_the_end();
 }
 
-/* One after the other where victims die; at once where their silence must be waited for. */
+/* One after another if victims are killed; at once if their silence must be waited for. */
 static void be_survivor(const plan *p, nexar_comm *comms[], int rank)
 {
     pthread_t threads[MOST_ROWS];
@@ -463,7 +465,7 @@ static void survive(const plan *p, nexar_comm *w, nexar_comm *comms[], int rank)
     be_survivor(p, comms, rank);
     atomic_fetch_add(&shared->done, 1);
     nxt_await(&shared->done, SURVIVORS);
-    (void)nexar_finalize(w); /* which waits until all was told */
+    (void)nexar_finalize(w); /* which waits until all were notified */
 }
 
 static void live(int rank, int join_fd, void *arg)
@@ -477,7 +479,7 @@ static void live(int rank, int join_fd, void *arg)
 
         NXT_OK(w, nexar_comm_split(w, color, 0, &comms[i]));
         if (comms[i] != NULL) {
-            NXT_OK(w, nexar_barrier(comms[i])); /* there are links */
+            NXT_OK(w, nexar_barrier(comms[i])); /* links exist */
         }
     }
     if (rank >= SURVIVORS) {
@@ -560,16 +562,16 @@ static void test_a_rank_that_does_not_answer_is_named(void **state)
     stop_for("tcp", "30s", silent);
 }
 
-/* The end of a link says nothing of the rank: it comes before the verdict. */
+/* The end of a link proves nothing about the rank: it precedes the verdict. */
 static void test_the_rank_of_a_lost_link_is_named(void **state)
 {
     (void)state;
     stop_for("quic", "1s", cut_off);
 }
 
-/* ---- those to whom there never was a link ---------------------------------------------------- */
+/* ---- ranks without a link ----------------------------------------------------------------- */
 
-/* Of whom the seed alone knows whether it has left. */
+/* Only the seed knows whether such a rank has left. */
 static const row strangers[] = {
     {"recv", do_recv, WITH_EACH},
     {"send, long", do_send_long, WITH_EACH},
@@ -666,7 +668,7 @@ static void test_a_rank_that_has_left_has_not_failed(void **state)
     never_meet("tcp", 0);
 }
 
-/* ---- decisions that cannot be made ------------------------------------------------------ */
+/* ---- decisions without a quorum ----------------------------------------------------------- */
 
 static nexar_err agree(nexar_comm **w)
 {
@@ -694,7 +696,7 @@ typedef struct decision {
     const char *const *settings;
 } decision;
 
-/* Half of the ranks die, without which the rest does not continue. */
+/* Half of the ranks fail, without which the rest does not continue. */
 static void decide(int rank, int join_fd, void *arg)
 {
     const decision *d = arg;
@@ -715,7 +717,7 @@ static void decide(int rank, int join_fd, void *arg)
     NXT_SAYS(w, err, NEXAR_EPEER, "");
     NXT_IS(w, (n == PARTY / 2) && (failed[0] == 0) && (failed[1] == 1));
     atomic_fetch_add(&shared->done, 1);
-    nxt_await(&shared->done, PARTY / 2); /* one that leaves is missed, too */
+    nxt_await(&shared->done, PARTY / 2); /* a departing rank would be missed, too */
     (void)nexar_finalize(w);
 }
 

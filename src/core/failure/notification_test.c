@@ -1,7 +1,7 @@
 /*
- * notification_test.c - whom nexar_comm_update drops as failed the function of nexar_on_failure is
- * reported, once, on all survivors, whichever rank has detected it; ranks that have left are not
- * reported.
+ * notification_test.c - the callback of nexar_on_failure gets each rank that nexar_comm_update
+ * removes as failed, once, on all survivors, whichever rank has detected it; ranks that have left
+ * are not reported.
  */
 #include <signal.h>
 #include <stdatomic.h>
@@ -24,7 +24,7 @@ typedef struct board {
 
 static board *shared;
 static const char *transports;
-static bool spoken; /* there are links, to some of the victims at least */
+static bool spoken; /* links exist, at least to the victims */
 
 static void note_call(nexar_comm *comm, int rank, const char *why, void *arg)
 {
@@ -34,7 +34,7 @@ static void note_call(nexar_comm *comm, int rank, const char *why, void *arg)
     atomic_fetch_add(&shared->told[self][rank], 1);
 }
 
-/* Does not look whether anybody has failed, but calls the update. */
+/* Does not query failures, but calls the update. */
 static void live(int rank, int join_fd, void *arg)
 {
     const char *const settings[] = {"transports", transports, NULL};
@@ -56,7 +56,7 @@ static void live(int rank, int join_fd, void *arg)
         NXT_OK(w, nexar_on_failure(w, note_call, &self));
     }
     NXT_OK(w, nxt_sum_all(w, SMALL));
-    NXT_OK(w, nexar_finalize(w)); /* which waits until all was told */
+    NXT_OK(w, nexar_finalize(w)); /* which waits until all were notified */
     atomic_fetch_add(&shared->done, 1);
 }
 
@@ -77,7 +77,7 @@ static void lose_some(const char *by, bool after_speaking)
         for (int rank = 0; rank < RANKS; rank++) {
             int calls = 0;
 
-            for (int of = 0; of < RANKS; of++) { /* by their numbers then */
+            for (int of = 0; of < RANKS; of++) { /* by their ranks then */
                 calls += atomic_load(&shared->told[rank][of]);
             }
             assert_int_equal(calls, ((VICTIMS >> rank) & 1) ? 0 : __builtin_popcount(VICTIMS));
@@ -92,7 +92,7 @@ static void test_all_ranks_are_notified_by_shared_memory(void **state)
     lose_some("auto", true);
 }
 
-/* Of one to which there never was a link the seed knows whether it has left. */
+/* The seed knows whether a rank without links has left. */
 static void test_all_ranks_are_notified_of_unknown_failures(void **state)
 {
     (void)state;
@@ -106,7 +106,7 @@ static void test_all_ranks_are_notified_by_quic(void **state)
     lose_some("quic", true);
 }
 
-/* The victims of the other tests leave at once, and nobody ever had a link to them. */
+/* The victims of the other tests exit at once, and no rank ever had a link to them. */
 static void leave_unseen(int rank, int join_fd, void *arg)
 {
     const char *const settings[] = {"transports", transports, NULL};
@@ -127,7 +127,7 @@ static void leave_unseen(int rank, int join_fd, void *arg)
         err = nxt_sum_all(w, SMALL);
     }
     NXT_IS(w, (err == NEXAR_EPEER) || (err == NEXAR_EREVOKED));
-    NXT_OK(w, nexar_comm_revoke(w)); /* not all need have found it out by themselves */
+    NXT_OK(w, nexar_comm_revoke(w)); /* not all need have detected it themselves */
     NXT_OK(w, nexar_comm_shrink(w, &c));
     NXT_IS(w, nexar_size(c) == RANKS - __builtin_popcount(VICTIMS));
     NXT_OK(w, nxt_sum_all(c, SMALL));

@@ -1,5 +1,5 @@
 /*
- * process_exit_test.c - processes of one host that end, without shared memory between them: all
+ * process_exit_test.c - processes of one host that exit, without shared memory between them: all
  * others know at once, nothing that was sent is lost, and no leaving rank is declared failed.
  */
 #include "core/failure/process_exit.h"
@@ -29,11 +29,11 @@
 
 enum { RANKS = 4, CROWD = 8, ROUNDS = 6, MESSAGES = 5, BYTES = 1000, SMALL = 16, TAG = 5 };
 static const double GENEROUS_S = 30; /* a loaded machine is slow at everything */
-/* Far beyond it: what is found out is not found out by silence. */
+/* Far beyond the deadline: detection by silence would be too late. */
 static const char *const settings[] = {
     "transports", "quic", "heartbeat_timeout", "300s", "collective_timeout", "0", NULL};
 
-/* What processes tell each other beside nexar. */
+/* Shared memory of the processes, besides nexar. */
 typedef struct board {
     _Atomic int ready, done, go;
     _Atomic int told; /* calls of on_failure */
@@ -70,8 +70,8 @@ static void count_call(nexar_comm *comm, int rank, const char *why, void *arg)
 
 /* ---- killed ----------------------------------------------------------------------------- */
 
-/* A child holds all descriptors of this process, so that nothing is refused when this one is
- * dead: no other process of the host, nor the network, can tell. */
+/* A child holds all descriptors of this process.  So nothing is refused when this process is dead:
+ * no other process of the host, nor the network, can tell. */
 static void leave_a_holder(void)
 {
     const uint64_t end = nxt_now_ns() + UINT64_C(120000000000); /* also if the test fails */
@@ -126,9 +126,9 @@ static void test_an_exit_that_no_network_reports_is_known_to_all(void **state)
     nxt_unshare(shared, sizeof(*shared));
 }
 
-/* ---- the last words ----------------------------------------------------------------------- */
+/* ---- data sent before the exit ------------------------------------------------------------ */
 
-/* Until all that was sent to rank 0 has been given to the kernel: a send is done before. */
+/* Waits until everything sent to rank 0 was passed to the kernel: a send is done before that. */
 static void await_written(nexar_comm *w)
 {
     const uint64_t end = nxt_now_ns() + UINT64_C(60000000000);
@@ -147,8 +147,8 @@ static void await_written(nexar_comm *w)
     }
 }
 
-/* Rank 1 sends, and exits without a goodbye, while rank 0 is stopped; when rank 0 resumes, the end
- * of the process and what it has sent wait for it together. */
+/* Rank 1 sends, and exits without a goodbye, while rank 0 is stopped.  When rank 0 resumes, it
+ * finds the exit and the data together. */
 static void speak_and_exit(int rank, int join_fd, void *arg)
 {
     nexar_comm *w = nxt_procs_join(rank, join_fd, settings);
@@ -156,7 +156,7 @@ static void speak_and_exit(int rank, int join_fd, void *arg)
 
     (void)arg;
     NXT_OK(w, nexar_barrier(w));
-    NXT_OK(w, nexar_barrier(w)); /* nothing is to be acknowledged: all may go at once */
+    NXT_OK(w, nexar_barrier(w)); /* no acknowledgement is needed: all may be sent at once */
     atomic_fetch_add(&shared->ready, 1);
     nxt_await(&shared->go, 1);
     if (rank == 1) {
@@ -199,7 +199,7 @@ static void test_what_was_sent_before_the_end_is_received(void **state)
 
 /* ---- leaving ------------------------------------------------------------------------------- */
 
-/* All but rank 0 send it their last message, leave and end at once; it is slow to receive. */
+/* All but rank 0 send it their last message, leave and exit at once; rank 0 receives slowly. */
 static void leave_at_once(int rank, int join_fd, void *arg)
 {
     nexar_comm *w = nxt_procs_join(rank, join_fd, settings);
@@ -249,7 +249,7 @@ static void test_ranks_that_leave_and_exit_at_once_have_not_failed(void **state)
 
 /* ---- another namespace ------------------------------------------------------------------ */
 
-/* Waits for |pid|, and ends as it does. */
+/* Waits for |pid|, and exits with its status. */
 static _Noreturn void end_with(pid_t pid)
 {
     int status = 0;
@@ -258,7 +258,7 @@ static _Noreturn void end_with(pid_t pid)
     _exit(WIFEXITED(status) ? WEXITSTATUS(status) : 99);
 }
 
-/* Continues as process |number| of a namespace of its own; false: it cannot. */
+/* Continues as process |number| of a namespace of its own; false: not possible. */
 static bool go_apart(pid_t number)
 {
     char text[16];
@@ -269,7 +269,7 @@ static bool go_apart(pid_t number)
     if (unshare(CLONE_NEWPID | CLONE_NEWNS) != 0) {
         return false;
     }
-    inner = fork(); /* the first of the namespace, which ends with it */
+    inner = fork(); /* the first process of the namespace, which ends with it */
     if (inner != 0) {
         end_with(inner);
     }
@@ -288,7 +288,8 @@ static bool go_apart(pid_t number)
     return set && (getpid() == number);
 }
 
-/* Rank 1 has a number that is another process's where the other ranks are: that one ends. */
+/* Rank 1 has a pid that another process has in the namespace of the other ranks: that process
+ * exits. */
 static void live_apart(int rank, int join_fd, void *arg)
 {
     const bool apart = (rank != 1) || go_apart(*(const pid_t *)arg);
@@ -331,16 +332,16 @@ static void test_the_exit_of_an_equal_pid_in_another_namespace_is_no_failure(voi
     told = atomic_load(&shared->told);
     nxt_unshare(shared, sizeof(*shared));
     if (told == 100) {
-        skip(); /* such a namespace cannot be made here */
+        skip(); /* such a namespace cannot be created here */
     }
     assert_int_equal(told, 0);
 }
 
-/* ---- the part itself -------------------------------------------------------------------- */
+/* ---- the module itself -------------------------------------------------------------------- */
 
 enum { MOST = NX_PROCESS_EXIT_MOST + 8, SELF = MOST / 2 };
 
-/* A world with nothing but what is needed, whose ranks are processes that do nothing. */
+/* A minimal world, whose ranks are idle processes. */
 typedef struct stage {
     nx_world world;
     nx_view *view;
@@ -436,7 +437,7 @@ static void stage_close(stage *s)
     nx_view_destroy(s->view);
 }
 
-/* Turns the loop until |n| are watched. */
+/* Runs the loop until |n| are watched. */
 static void await_watched(stage *s, uint32_t n)
 {
     const uint64_t end = nx_loop_refresh(s->world.loop) + UINT64_C(60000000000);
@@ -450,7 +451,7 @@ static void await_watched(stage *s, uint32_t n)
     }
 }
 
-/* By the kernel itself: a watcher that watches nobody is no reason to skip. */
+/* Checked by the kernel: a watcher that watches no process is no reason to skip. */
 static bool kernel_has_descriptors(void)
 {
     nx_process self;
@@ -477,11 +478,11 @@ static void test_the_next_ones_are_watched_and_no_more(void **state)
     files = open_files();
     for (uint32_t i = 0; i < MOST; i++) {
         nx_process_exit_watch(&s.world, &s.view->members[i]);
-        nx_process_exit_watch(&s.world, &s.view->members[i]); /* twice is once */
+        nx_process_exit_watch(&s.world, &s.view->members[i]); /* twice counts once */
     }
     assert_int_equal(nx_process_exit_watched(&s.world), NX_PROCESS_EXIT_MOST);
     assert_int_equal(open_files(), files + NX_PROCESS_EXIT_MOST + 1);
-    end_rank(&s, SELF - 1); /* the last of the circle */
+    end_rank(&s, SELF - 1); /* the last one of the circle */
     end_rank(&s, SELF + 1);
     await_watched(&s, NX_PROCESS_EXIT_MOST - 1);
     end_rank(&s, (SELF + NX_PROCESS_EXIT_MOST) % MOST);
@@ -508,7 +509,7 @@ static void test_ranks_of_other_hosts_and_of_this_process_are_not_watched(void *
     stage_open(&s);
     s.view->members[0].boot_id[3] = 1;
     nx_process_exit_watch(&s.world, &s.view->members[0]);
-    s.view->members[1].process = s.view->members[SELF].process; /* a thread of this one */
+    s.view->members[1].process = s.view->members[SELF].process; /* a thread of this process */
     nx_process_exit_watch(&s.world, &s.view->members[1]);
     end_rank(&s, 2);
     nx_process_exit_watch(&s.world, &s.view->members[2]);
@@ -516,7 +517,7 @@ static void test_ranks_of_other_hosts_and_of_this_process_are_not_watched(void *
     stage_close(&s);
 }
 
-/* One that forks has children with its descriptors: they do not keep it from forgetting. */
+/* A process that forks has children with its descriptors: these do not keep it from forgetting. */
 static void test_a_child_that_holds_descriptors_does_no_harm(void **state)
 {
     stage s;
@@ -544,7 +545,7 @@ static void test_a_child_that_holds_descriptors_does_no_harm(void **state)
         const uint64_t now = nx_loop_refresh(s.world.loop);
 
         (void)nx_loop_wait(s.world.loop, &never, now + 5000000);
-        /* It sleeps: nothing is ready all the time. */
+        /* It sleeps: not everything is ready all the time. */
         assert_true(nx_loop_refresh(s.world.loop) - now >= 5000000);
     }
     assert_int_equal(kill(child, SIGKILL), 0);

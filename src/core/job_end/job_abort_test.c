@@ -1,6 +1,6 @@
 /*
  * job_abort_test.c - one rank ends the job: every process exits with its code, whatever it does,
- * and no rank is found by its silence.
+ * and no rank is detected by its silence.
  */
 #include "core/job_end/job_abort.h"
 
@@ -16,18 +16,18 @@
 
 enum { RANKS = 4, CODE = 7, FN = 3, TAG = 5, ALLOCATIONS = 6 };
 
-/* Beyond every deadline: what ends is not ended by silence. */
+/* Beyond every deadline: detection by silence would be too late. */
 static const char *const settings[] = {"heartbeat_timeout", "300s", NULL};
 static const char *const strict[] = {"heartbeat_timeout", "300s", "on_error", "abort", NULL};
 
-/* What processes tell each other beside nexar. */
+/* Shared memory of the processes, besides nexar. */
 typedef struct board {
     _Atomic int ready;
 } board;
 
 static board *shared;
 
-/* What a rank does when all have come; rank 0 ends the job in most. */
+/* The state of a rank when all are ready; rank 0 ends the job in most cases. */
 typedef void (*life_fn)(nexar_comm *w, int rank);
 typedef struct job {
     life_fn life;
@@ -67,7 +67,7 @@ static void idle(void)
     }
 }
 
-/* An application that answers every error by an exit code of its own. */
+/* An application that exits with a code of its own after every error. */
 static void barriers(nexar_comm *w)
 {
     while (nexar_barrier(w) == NEXAR_OK) {
@@ -75,7 +75,7 @@ static void barriers(nexar_comm *w)
     _exit(97);
 }
 
-/* ---- where ranks are when the job ends ----------------------------------------------- */
+/* ---- the state of ranks when the job ends -------------------------------------------- */
 
 static void in_different_calls(nexar_comm *w, int rank)
 {
@@ -107,7 +107,7 @@ static void beside_a_stopped_one(nexar_comm *w, int rank)
     } else if (rank == 0) {
         const uint64_t begin = nxt_now_ns();
 
-        while (nxt_now_ns() - begin < until_stopped_ns) { /* sooner is well, and another test */
+        while (nxt_now_ns() - begin < until_stopped_ns) { /* earlier is fine, and another test */
             nxt_nap();
         }
         nexar_abort(w, CODE, NULL);
@@ -121,7 +121,7 @@ static void test_a_stopped_rank_delays_no_other_and_exits_too(void **state)
     must_end(beside_a_stopped_one, settings, CODE);
 }
 
-/* Ranks 1 and 2 wait in nexar_finalize() for a message to be taken that nobody takes. */
+/* Ranks 1 and 2 wait in nexar_finalize() for a message that is never received. */
 static void beside_ranks_that_finalize(nexar_comm *w, int rank)
 {
     static char bulk[1 << 22];
@@ -145,7 +145,7 @@ static void test_ranks_that_finalize_end(void **state)
     must_end(beside_ranks_that_finalize, settings, CODE);
 }
 
-/* ---- who calls it -------------------------------------------------------------------- */
+/* ---- the calling rank ---------------------------------------------------------------- */
 
 static nexar_err end_it(nexar_rpc *call, const void *data, size_t bytes, void *arg)
 {
@@ -183,7 +183,7 @@ static void end_on_failure(nexar_comm *comm, int rank, const char *why, void *ar
     nexar_abort(comm, CODE, why);
 }
 
-/* Rank 1 exits without a word, with the same code. */
+/* Rank 1 exits without a message, with the same code. */
 static void by_on_failure(nexar_comm *w, int rank)
 {
     if (nexar_on_failure(w, end_on_failure, NULL) != NEXAR_OK) {
@@ -299,7 +299,7 @@ static void test_a_revoked_communicator_ends_the_job(void **state)
     must_end(revoked, strict, NX_ON_ERROR_CODE);
 }
 
-/* What breaks no more than the operation, or a peer, is returned. */
+/* Errors that concern only the operation, or a peer, are returned. */
 static void small_errors(nexar_comm *w, int rank)
 {
     nexar_comm *sub = NULL;
@@ -328,7 +328,7 @@ static void test_errors_of_an_operation_are_returned(void **state)
 
 /* ---- no memory ----------------------------------------------------------------------- */
 
-static long refusal; /* this allocation of rank 0 fails while it tells the others */
+static long refusal; /* this allocation of rank 0 fails while it notifies the others */
 
 static void without_memory(nexar_comm *w, int rank)
 {
@@ -367,7 +367,7 @@ static void test_the_frame_is_read_as_it_was_written(void **state)
     assert_int_equal(b.code, a.code);
     assert_int_equal(b.slot, a.slot);
     assert_string_equal(b.why, a.why);
-    bytes[1] = 0; /* a job does not end well by it */
+    bytes[1] = 0; /* a job cannot end successfully by it */
     assert_int_equal(nx_job_abort_decode(&(nx_reader){.at = bytes, .end = bytes + w.len}, &b),
                      NEXAR_EPROTO);
 }

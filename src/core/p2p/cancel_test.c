@@ -1,4 +1,4 @@
-/* cancel_test.c - nexar_cancel of sends: a message comes whole or not at all. */
+/* cancel_test.c - nexar_cancel of sends: a message arrives complete or not at all. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,8 +7,8 @@
 #include "local_world.h"
 #include "unit.h"
 
-/* Short, as long as may come unasked, longer; each as often as would use up what a peer may lay
- * unasked at another's door. */
+/* Short, as long as eager messages may be, longer; each as often as would use up the credit of a
+ * peer. */
 static const size_t sizes[] = {0, 8, 65536, 1 << 20};
 enum { SIZES = sizeof(sizes) / sizeof(sizes[0]), LARGEST = 1 << 20, TIMES = 20 };
 
@@ -20,8 +20,8 @@ static unsigned char *memory(size_t bytes)
     return p;
 }
 
-/* Cancels and waits; the memory is ours again, and is written at once: who still reads it sends
- * what is wrong. */
+/* Cancels and waits.  The memory then belongs to the caller, and is overwritten at once: a later
+ * read would send wrong data. */
 static nexar_err end_send(nexar_comm *w, nexar_request **req, unsigned char *buf, size_t bytes)
 {
     nexar_err err;
@@ -35,7 +35,7 @@ static nexar_err end_send(nexar_comm *w, nexar_request **req, unsigned char *buf
 
 /* ---- before it is matched ------------------------------------------------------------ */
 
-/* Nobody has asked for it.  A short one may have been sent already: then it comes. */
+/* No receive is posted.  A short message may have been sent already: then it arrives. */
 static void send_unasked(nexar_comm *w, unsigned char *buf, size_t bytes, uint64_t seed)
 {
     nexar_request *req = NULL;
@@ -95,7 +95,7 @@ static void test_an_unrequested_send_never_arrives(void **state)
     nexar_config_free(cfg);
 }
 
-/* A short one is copied, and done: a long one is not. */
+/* A short message is copied, and done: a long one is not. */
 static void test_a_send_to_oneself_never_comes(void **state)
 {
     unsigned char *out = memory(LARGEST), *in = memory(LARGEST);
@@ -107,7 +107,7 @@ static void test_a_send_to_oneself_never_comes(void **state)
     assert_int_equal(nexar_init(NULL, &w), NEXAR_OK);
     nxt_fill(out, LARGEST, 1);
     NXT_OK(w, nexar_isend(w, out, LARGEST, 0, 1, &req));
-    NXT_OK(w, nexar_cancel(req)); /* the second time it is over */
+    NXT_OK(w, nexar_cancel(req)); /* the second time it has ended */
     NXT_IS(w, end_send(w, &req, out, LARGEST) == NEXAR_ECANCELED);
     NXT_OK(w, nexar_iprobe(w, 0, 1, &found, NULL));
     NXT_IS(w, !found);
@@ -121,7 +121,7 @@ static void test_a_send_to_oneself_never_comes(void **state)
     free(in);
 }
 
-/* ---- when it is done ----------------------------------------------------------------- */
+/* ---- after completion ---------------------------------------------------------------- */
 
 static void done(nexar_comm *w, void *arg)
 {
@@ -156,8 +156,8 @@ static void test_a_send_that_is_done_stays_done(void **state)
 
 enum { LONG_BYTES = 8 << 20, ROUNDS = 24 };
 
-/* |looks| times it is looked whether it has come through, then it is cancelled.  Returns whether it
- * has. */
+/* Polls |looks| times whether the message has been sent, then cancels it.  Returns whether it was
+ * sent. */
 static uint64_t send_some(nexar_comm *w, unsigned char *buf, uint64_t looks)
 {
     nexar_request *req = NULL;
@@ -170,7 +170,7 @@ static uint64_t send_some(nexar_comm *w, unsigned char *buf, uint64_t looks)
     return over || (end_send(w, &req, buf, LONG_BYTES) == NEXAR_OK);
 }
 
-/* Behind it, with its tag, comes the word of how the send has ended. */
+/* A message with the outcome of the send follows it, with the same tag. */
 static void half_way_sender(nexar_comm *w, unsigned char *buf, uint64_t round)
 {
     uint64_t came;
@@ -181,8 +181,8 @@ static void half_way_sender(nexar_comm *w, unsigned char *buf, uint64_t round)
     NXT_OK(w, nexar_send(w, &came, sizeof(came), 1, 1));
 }
 
-/* The receive has taken the message, whole; or was told that it was taken back; or has taken the
- * word behind it. */
+/* The receive got the complete message, or an error because it was cancelled, or the message behind
+ * it. */
 static void half_way_receiver(nexar_comm *w, unsigned char *buf, uint64_t round)
 {
     nexar_request *req = NULL;

@@ -24,8 +24,8 @@ static void await_go(nexar_comm *w, int from)
     NXT_OK(w, nexar_recv(w, &byte, 1, from, GO, NULL));
 }
 
-/* Rank 0: a message of |bytes| is found, and not by others any more; it is received after a younger
- * one. */
+/* Rank 0: finds a message of |bytes|, which no other call finds any more; receives it after a later
+ * message. */
 static void found(nexar_comm *w, size_t bytes)
 {
     uint8_t *buf = malloc((bytes == 0) ? 1 : bytes);
@@ -77,7 +77,7 @@ static void test_a_message_found_belongs_to_its_finder(void **state)
     nxt_local_world(2, NULL, sizes, NULL);
 }
 
-/* The probe waits first: the message that comes is its, not that of a younger receive. */
+/* The probe waits first: it gets the next message, not a later receive. */
 static void waiting(nexar_comm *w, void *arg)
 {
     nexar_message *msg = NULL;
@@ -118,7 +118,7 @@ typedef struct crew {
     atomic_int seen[MANY], taken;
 } crew;
 
-/* Each thread finds and receives messages; the oldest that is there goes first. */
+/* Each thread finds and receives messages; the oldest available one comes first. */
 static void *finder(void *arg)
 {
     crew *c = arg;
@@ -171,9 +171,9 @@ static void test_threads_find_each_message_once_and_in_order(void **state)
     nxt_local_world(2, NULL, threads, NULL);
 }
 
-/* ---- want of credit ------------------------------------------------------------------ */
+/* ---- lack of credit ------------------------------------------------------------------ */
 
-/* Far more messages than the pool holds, of which the last is looked for first. */
+/* Far more messages than the pool holds; the last one is probed first. */
 static void starved(nexar_comm *w, void *arg)
 {
     enum { FLOOD = 3000, BYTES = 3000 };
@@ -220,7 +220,7 @@ static void test_messages_held_back_by_their_sender_are_found(void **state)
     nexar_config_free(cfg);
 }
 
-/* ---- to oneself, errors, ends -------------------------------------------------------- */
+/* ---- to itself, errors, ends --------------------------------------------------------- */
 
 static void self(nexar_comm *w, void *arg)
 {
@@ -263,7 +263,7 @@ static void errors(nexar_comm *w, void *arg)
         NXT_OK(w, nexar_isend(w, out, LONG, 0, 1, &req)); /* too long for its receiver */
         await_go(w, 0);
         NXT_OK(w, nexar_wait(&req, NULL));
-        NXT_OK(w, nexar_isend(w, out, LONG, 0, 2, &req)); /* taken back */
+        NXT_OK(w, nexar_isend(w, out, LONG, 0, 2, &req)); /* cancelled by the sender */
         await_go(w, 0);
         NXT_OK(w, nexar_cancel(req));
         err = nexar_wait(&req, NULL);

@@ -9,7 +9,7 @@
 #include "local_world.h"
 #include "unit.h"
 
-/* Around the borders of inline and eager messages, and beyond. */
+/* Around the limits of inline and eager messages, and beyond. */
 static const size_t sizes[] = {0,     1,      7,      8191,   8192,    8193,
                                65536, 262143, 262144, 262145, 1 << 20, (4 << 20) + 3};
 enum { SIZES = sizeof(sizes) / sizeof(sizes[0]), LARGEST = (4 << 20) + 3 };
@@ -75,7 +75,7 @@ static void test_bad_arguments_are_named(void **state)
     assert_int_equal(nexar_sendrecv(world, four, 3, 0, 0, four + 2, 2, 0, 0, NULL), NEXAR_EINVAL);
     assert_non_null(strstr(nexar_last_error(), "overlap"));
     assert_int_equal(nexar_iprobe(world, 0, 0, &found, NULL), NEXAR_OK);
-    assert_false(found); /* nothing of it was sent */
+    assert_false(found); /* no part of it was sent */
     assert_int_equal(nexar_sendrecv(world, four, 2, 0, 0, four + 2, 2, 0, 0, NULL), NEXAR_OK);
     assert_int_equal(nexar_wait(NULL, NULL), NEXAR_EINVAL);
     assert_int_equal(nexar_wait(&req, NULL), NEXAR_OK);
@@ -116,7 +116,7 @@ static void test_messages_of_every_size_arrive(void **state)
 
 enum { MANY = 2000 };
 
-/* Rank 0 sends to rank 1, which takes them in another order. */
+/* Rank 0 sends to rank 1, which receives in another order. */
 static void in_order(nexar_comm *w, void *arg)
 {
     (void)arg;
@@ -292,7 +292,7 @@ static void events(nexar_comm *w, void *arg)
     NXT_IS(w, poll(&p, 1, 0) == 0);
     NXT_OK(w, nexar_irecv(w, &byte, 1, 0, 2, &req));
     NXT_OK(w, nexar_send(w, &byte, 1, 0, 1));
-    NXT_IS(w, poll(&p, 1, 60000) == 1); /* the background thread makes it come */
+    NXT_IS(w, poll(&p, 1, 60000) == 1); /* the background thread makes progress */
     NXT_OK(w, nexar_test(&req, &done, NULL));
     NXT_IS(w, done && (req == NULL));
     NXT_IS(w, poll(&p, 1, 0) == 0);
@@ -311,11 +311,11 @@ static void test_the_event_descriptor_tells_and_cancel_ends(void **state)
     nxt_local_world(2, NULL, events, NULL);
 }
 
-/* ---- a flood that nobody has asked for ----------------------------------------------- */
+/* ---- a flood of unexpected messages -------------------------------------------------- */
 
 enum { FLOOD_BYTES = 1 << 20 };
 
-/* |arg| says how many messages. */
+/* |arg|: the number of messages. */
 static void flood(nexar_comm *w, void *arg)
 {
     const uint64_t n = *(const uint64_t *)arg;

@@ -1,5 +1,5 @@
-/* short_test.c - short messages that are taken from where they lie: in order, once, also where
- * others of the rank receive at the same time. */
+/* short_test.c - short messages that are received in place: in order, once, also while other
+ * threads of the rank receive. */
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,15 +10,15 @@
 #include "rand.h"
 #include "unit.h"
 
-/* ---- one after the other, in all ways ------------------------------------------------ */
+/* ---- one after another, by all methods ----------------------------------------------- */
 
 enum { ROUNDS = 400, BURST = 12, ROOM = 2048, TAGS = 3 };
 
 typedef struct word {
-    uint64_t tag, count; /* which of its tag */
+    uint64_t tag, count; /* its number within the tag */
 } word;
 
-/* What both sides know of a burst: the tags of its messages, and their lengths. */
+/* Both sides know a burst: the tags and lengths of its messages. */
 typedef struct plan {
     int n;
     uint64_t tags[BURST];
@@ -62,7 +62,7 @@ static void check(nexar_comm *w, const unsigned char *buf, const nexar_status *s
     count[head.tag]++;
 }
 
-/* Tag |tag| is received, by one of several calls; what was posted before it is received first. */
+/* Tag |tag| is received, by one of several calls; earlier posted receives match first. */
 static void receive_one(nexar_comm *w, nxt_rand *rand, uint64_t tag, uint64_t count[TAGS])
 {
     unsigned char buf[ROOM], more[ROOM];
@@ -78,7 +78,7 @@ static void receive_one(nexar_comm *w, nxt_rand *rand, uint64_t tag, uint64_t co
         NXT_OK(w, nexar_irecv(w, buf, sizeof(buf), 0, tag, &req));
         NXT_OK(w, nexar_wait(&req, &status));
         break;
-    case 2: { /* too little room is an error, and no message is lost by it */
+    case 2: { /* a buffer that is too small gives an error, and no message is lost */
         bool found = false;
 
         while (!found) {
@@ -106,7 +106,7 @@ static void receive_burst(nexar_comm *w, nxt_rand *rand, const plan *p, uint64_t
     for (int i = 0; i < p->n; i++) {
         left[p->tags[i]]++;
     }
-    if (nxt_below(rand, 3) == 0) { /* one waits already: it has the first of its tag */
+    if (nxt_below(rand, 3) == 0) { /* one waits already: it gets the first of its tag */
         first = p->tags[nxt_below(rand, (uint64_t)p->n)];
         NXT_OK(w, nexar_irecv(w, buf, sizeof(buf), 0, first, &req));
         left[first]--;

@@ -1,5 +1,5 @@
-/* synchronous_test.c - sends that end when a receive has taken them; matched probes with a request.
- */
+/* synchronous_test.c - sends that complete when a receive has taken them; matched probes with a
+ * request. */
 #include <nexar.h>
 #include <stdlib.h>
 #include <string.h>
