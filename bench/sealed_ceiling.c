@@ -55,8 +55,9 @@ void *nxb_memory(size_t bytes)
 
     if (p == NULL) {
         nxb_give_up("memory");
+    } else {
+        memset(p, 1, bytes);
     }
-    memset(p, 1, bytes);
     return p;
 }
 

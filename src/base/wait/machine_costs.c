@@ -161,7 +161,7 @@ static void let_sleep(void)
  * is cheaper than usual, so the minimum would be too low. */
 static uint64_t measure_park(pair *p, uint64_t until_ns)
 {
-    uint64_t spans[PARKS];
+    uint64_t spans[PARKS] = {0};
     size_t n = 0;
 
     for (uint32_t round = 1; (n < PARKS) && (now() < until_ns); round++) {

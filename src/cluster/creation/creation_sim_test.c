@@ -83,8 +83,8 @@ static void send_frame(void *ctx, uint32_t to, bool vouch, const void *frame, si
         nx_creation_frame f;
 
         assert_int_equal(nx_creation_decode(frame, len, &f), NEXAR_OK);
-        printf("%u -> %u: form %u, tag %u, list %04x\n", n->self, to, f.form, (unsigned)f.key.tag,
-               (unsigned)f.key.print & 0xffff);
+        printf("%u -> %u: form %u, tag %u, list %04x\n", n->self, to, (unsigned)f.form,
+               (unsigned)f.key.tag, (unsigned)f.key.print & 0xffff);
     }
     post(n->sim, n->self, to, frame, len);
 }
@@ -145,7 +145,7 @@ static const nx_creation_ops ops = {
 
 static void plan_list(sim *s, list *l)
 {
-    uint32_t order[RANKS];
+    uint32_t order[RANKS] = {0};
 
     for (uint32_t i = 0; i < RANKS; i++) {
         const uint32_t k = nxt_below(&s->rand, i + 1);

@@ -527,7 +527,7 @@ static nexar_err finish_opposing(nx_agreement *a, const char *name)
     if (!a->opposing) {
         return NEXAR_OK;
     }
-    a->waiter = &w;
+    a->waiter = &w; /* cppcheck-suppress autoVariables */
     wait_for(a, &w, name);
     return (w.err == NEXAR_OK) ? NEXAR_OK : nx_fail(w.err, "%s: %s", name, w.why);
 }

@@ -57,10 +57,12 @@ static nexar_err check_device(const nx_coll_args *a, const nx_coll_call *call)
 /* The ranks that |a| was called for; without the lock. */
 static nx_seat seat_of(const nx_coll_args *a)
 {
+    const nx_seat none = {0};
+
     if (a->inc != NULL) {
         return nx_incarnation_seat(a->inc);
     }
-    return (a->comm == NULL) ? (nx_seat){0} : nx_comm_seat(a->comm);
+    return (a->comm == NULL) ? none : nx_comm_seat(a->comm);
 }
 
 /* Checks the arguments and determines the memory kind of the buffers. */

@@ -78,7 +78,7 @@ static nexar_err run_to_end(nx_state_parts *p, nx_run *run)
     nexar_err err;
 
     run->part = p->at++;
-    run->owner = &w;
+    run->owner = &w; /* cppcheck-suppress autoVariables */
     run->on_done = on_part_done;
     nx_run_begin(run);
     while (!w.done) {

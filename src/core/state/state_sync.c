@@ -436,18 +436,21 @@ static nexar_err attempt(sync_call *s, nx_incarnation *inc)
 
 /* The common result: all ranks have contributed |flags|; this rank has ended with |err|, because of
  * |why|. */
-static nexar_err verdict(uint64_t flags, nexar_err err, const char *why)
+static nexar_err verdict(const nx_incarnation *inc, uint64_t flags, nexar_err err, const char *why)
 {
     const nexar_err agreed = nx_commit_error((uint32_t)~flags);
+    char gone[NX_FAILURE_GONE];
 
     if ((flags & ~ERRORS_MASK) != FLAGS_MARK) { /* some rank was in another agreement */
-        return nx_fail((err == NEXAR_OK) ? NEXAR_EPEER : err, "%s",
-                       (err == NEXAR_OK) ? "state_sync: another rank was not in it" : why);
+        return (err != NEXAR_OK) ? nx_fail(err, "%s", why)
+                                 : nx_fail(NEXAR_EPEER, "%s: another rank was not in it%s", NAME,
+                                           nx_failure_gone(inc, gone));
     }
     if ((agreed == NEXAR_OK) || (agreed == err)) {
         return (agreed == NEXAR_OK) ? NEXAR_OK : nx_fail(err, "%s", why);
     }
-    return nx_fail(agreed, "%s: on another rank: %s", NAME, nexar_strerror(agreed));
+    return nx_fail(agreed, "%s: on another rank: %s%s", NAME, nexar_strerror(agreed),
+                   (agreed == NEXAR_EPEER) ? nx_failure_gone(inc, gone) : "");
 }
 
 /* Whether this rank, which has ended with |err|, takes part in the agreement. */
@@ -482,7 +485,7 @@ static nexar_err agree(nx_incarnation *inc, nexar_err err, const char *why)
     }
     nx_failure_agreed(inc, &out.failed);
     nx_rankset_fini(&out.failed);
-    return verdict(out.flags, err, why);
+    return verdict(inc, out.flags, err, why);
 }
 
 /* Without retry=on: all ranks that are in the call end alike.  With the lock. */
