@@ -1,6 +1,6 @@
 /*
- * rpc_death_test.c - remote calls between processes, one of which is killed: who calls it learns of
- * it, its server continues, and the others call each other as before.
+ * rpc_death_test.c - remote calls between processes, one of which is killed: its callers get an
+ * error, its server continues, and the others still call each other.
  */
 #include <pthread.h>
 #include <signal.h>
@@ -25,7 +25,7 @@ static nexar_err echo(nexar_rpc *call, const void *data, size_t bytes, void *arg
     return nexar_rpc_reply(call, data, bytes);
 }
 
-/* Of the victim: never returns. */
+/* On the victim: never returns. */
 static nexar_err hang(nexar_rpc *call, const void *data, size_t bytes, void *arg)
 {
     (void)call;
@@ -38,7 +38,7 @@ static nexar_err hang(nexar_rpc *call, const void *data, size_t bytes, void *arg
     return NEXAR_OK;
 }
 
-/* Of rank 0: replies when the caller is dead. */
+/* On rank 0: replies when the caller has died. */
 typedef struct slow_state {
     pthread_mutex_t lock;
     pthread_cond_t moved;

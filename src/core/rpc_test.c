@@ -15,11 +15,11 @@
 #include "unit.h"
 
 enum {
-    ECHO = 1,   /* replies what it gets */
-    FAIL,       /* returns an error with a sentence */
+    ECHO = 1,   /* echoes its input */
+    FAIL,       /* returns an error with a message */
     SILENT,     /* returns without a reply */
     TWICE,      /* replies twice */
-    CHAIN,      /* calls the caller back, so often */
+    CHAIN,      /* calls the caller back, this many times */
     GATE,       /* waits until the gate opens */
     BACK,       /* calls ECHO at the caller */
     COUNT,      /* counts */
@@ -53,7 +53,7 @@ static nexar_err fails(nexar_rpc *call, const void *data, size_t bytes, void *ar
     (void)call;
     (void)data;
     (void)bytes;
-    return nexar_send(arg, NULL, 1, 0, 0); /* NEXAR_EINVAL, with a sentence */
+    return nexar_send(arg, NULL, 1, 0, 0); /* NEXAR_EINVAL, with a message */
 }
 
 static nexar_err silent(nexar_rpc *call, const void *data, size_t bytes, void *arg)
@@ -98,7 +98,7 @@ static nexar_err who(nexar_rpc *call, const void *data, size_t bytes, void *arg)
     return nexar_rpc_reply(call, &rank, sizeof(rank));
 }
 
-/* |data|: how much deeper.  Replies how deep it went. */
+/* |data|: the remaining depth.  Replies the depth reached. */
 static nexar_err chain(nexar_rpc *call, const void *data, size_t bytes, void *arg)
 {
     nexar_comm *w = arg;
@@ -145,13 +145,13 @@ static void serve(nexar_comm *w)
     NXT_OK(w, nexar_rpc_register(w, REGRET, regret, w));
 }
 
-/* All ranks are here. */
+/* All ranks have arrived. */
 static void meet(nexar_comm *w)
 {
     const int rank = nexar_rank(w), size = nexar_size(w);
     char byte = 0;
 
-    for (int turn = 0; turn < 2; turn++) { /* round the ring, twice */
+    for (int turn = 0; turn < 2; turn++) { /* twice around the ring */
         if ((rank != 0) || (turn > 0)) {
             NXT_OK(w, nexar_recv(w, &byte, 1, (rank + size - 1) % size, 77, NULL));
         }
@@ -234,8 +234,8 @@ static void test_a_rank_calls_itself(void **state)
     assert_int_equal(nexar_finalize(w), NEXAR_OK);
 }
 
-/* Every allocation of the calling thread fails once: also those of receiving, since
- * the call is to itself. */
+/* Every allocation of the calling thread fails once: also those of receiving, since the rank calls
+ * itself. */
 static void test_without_memory_a_call_fails_and_the_next_one_works(void **state)
 {
     nexar_comm *w = NULL;
@@ -327,7 +327,7 @@ static void outcomes(nexar_comm *w, void *arg)
     NXT_OK(w, nexar_rpc_call(w, other, TWICE, "abc", 3, &reply, &got));
     NXT_IS(w, (got == 3) && (memcmp(reply, "abc", 3) == 0));
     free(reply);
-    NXT_OK(w, nexar_rpc_call(w, other, REGRET, "abc", 3, &reply, &got)); /* that is in a log */
+    NXT_OK(w, nexar_rpc_call(w, other, REGRET, "abc", 3, &reply, &got)); /* printed in a log */
     NXT_IS(w, (got == 3) && (memcmp(reply, "abc", 3) == 0));
     free(reply);
     NXT_OK(w, nexar_rpc_call(w, other, WHO, NULL, 0, &reply, &got));
@@ -346,7 +346,7 @@ static void test_outcomes_are_distinguished(void **state)
     nxt_local_world(2, NULL, outcomes, NULL);
 }
 
-/* ---- many at once -------------------------------------------------------------------------- */
+/* ---- several at once ---------------------------------------------------------------------- */
 
 enum { THREADS = 4, EACH = 100 };
 
@@ -383,7 +383,7 @@ static void test_threads_of_all_ranks_call_at_once(void **state)
     nxt_local_world(3, NULL, many_threads, NULL);
 }
 
-/* ---- from within handlers ------------------------------------------------------------------- */
+/* ---- calls from handlers ------------------------------------------------------------------ */
 
 static nexar_err call_chain(nexar_comm *w, uint32_t more, uint32_t *depth)
 {
@@ -426,7 +426,7 @@ static void test_chains_deeper_than_the_pool_end(void **state)
 
 enum { RING = 600 };
 
-/* More calls at once than there are threads, each of which needs threads on both sides. */
+/* More concurrent calls than threads; each needs threads on both sides. */
 static void nested_flood(nexar_comm *w, void *arg)
 {
     nexar_request *reqs[RING];
@@ -476,7 +476,7 @@ static void flood(nexar_comm *w, void *arg)
     if (nexar_rank(w) == 0) {
         NXT_OK(w, nexar_rpc_register(w, COUNT, count, &counted));
         meet(w);
-        for (int i = 0; i < 50 * SENDERS; i++) { /* messages go beside it */
+        for (int i = 0; i < 50 * SENDERS; i++) { /* messages are not blocked by it */
             NXT_OK(w, nexar_recv(w, data, sizeof(data), 1 + i % SENDERS, 5, NULL));
             NXT_OK(w, nexar_send(w, data, 1, 1 + i % SENDERS, 6));
         }
@@ -569,7 +569,7 @@ static void gate_fini(gate *g)
     (void)pthread_mutex_destroy(&g->lock);
 }
 
-/* Waits until the reply that nobody waits for has come and gone. */
+/* Waits until the reply of an abandoned call was received and dropped. */
 static void wait_dropped(nexar_comm *w, uint64_t n)
 {
     while (stats_of(w).dropped < n) {
@@ -608,8 +608,8 @@ static void test_a_call_ends_by_its_time_and_its_reply_is_dropped(void **state)
     nexar_config_free(cfg);
 }
 
-/* One thread, which is at the gate: the calls behind it wait there until their time is over,
- * or until they are cancelled. */
+/* One thread, which waits at the gate: the calls behind it wait until their time-out, or until they
+ * are cancelled. */
 static void queued(nexar_comm *w, void *arg)
 {
     enum { BEHIND = 4 };
@@ -635,7 +635,7 @@ static void queued(nexar_comm *w, void *arg)
         }
         NXT_IS(w, (reply == NULL) && (stats_of(w).calls == 0));
         gate_open(g);
-        wait_dropped(w, BEHIND); /* the cancelled one may have been taken back in time */
+        wait_dropped(w, BEHIND); /* the cancelled one may have been removed in time */
         check_echo(w, 1, 100, 1);
     }
     meet(w);
@@ -678,7 +678,7 @@ static void caller_leaves(nexar_comm *w, void *arg)
     while (stats_of(w).accepted != 0) {
         (void)usleep(1000);
     }
-    check_echo(w, 1, 100, 1); /* by itself: the thread is free again */
+    check_echo(w, 1, 100, 1); /* automatically: the thread is free again */
 }
 
 static void test_a_caller_that_leaves_leaves_no_calls_behind(void **state)
@@ -731,8 +731,8 @@ static void test_a_call_is_cancelled_and_its_reply_is_dropped(void **state)
     gate_fini(&g);
 }
 
-/* Rank 1 leaves while a handler runs, others wait for a thread and the rest was held
- * back; |wait| opens the gate when it is leaving. */
+/* Rank 1 leaves while a handler runs, other calls wait for a thread and the rest was held back;
+ * |wait| opens the gate while it leaves. */
 static void leaving(nexar_comm *w, void *arg)
 {
     enum { CALLS = 40 };
@@ -755,7 +755,7 @@ static void leaving(nexar_comm *w, void *arg)
     for (int i = CALLS; i-- > 0;) {
         nexar_err err;
 
-        if (i == 0) { /* all others have been refused by then, and so is what comes */
+        if (i == 0) { /* all others were refused by then, and so are new ones */
             NXT_SAYS(w, nexar_rpc_call(w, 1, NOBODY, "x", 1, NULL, NULL), NEXAR_EPEER,
                      "it is leaving");
             gate_open(g);
@@ -817,7 +817,7 @@ static void test_unregistering_waits_for_what_runs(void **state)
     assert_int_equal(nexar_finalize(w), NEXAR_OK);
 }
 
-/* A handler that takes itself out, and another that takes its place. */
+/* A handler that unregisters itself, and another that replaces itself. */
 static nexar_err replace(nexar_rpc *call, const void *data, size_t bytes, void *arg)
 {
     nexar_err err = nexar_rpc_register(arg, COUNT, echo, arg);
@@ -839,7 +839,7 @@ static void test_a_handler_may_replace_itself(void **state)
     assert_int_equal(nexar_finalize(w), NEXAR_OK);
 }
 
-/* Left behind: a call that was never waited for. */
+/* An abandoned call: never waited for. */
 static void left(nexar_comm *w, void *arg)
 {
     gate *g = arg;

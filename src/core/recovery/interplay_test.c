@@ -1,6 +1,6 @@
 /*
  * interplay_test.c - worlds that recover automatically and change by nexar_comm_update: ranks as
- * processes that are killed, join and leave, alternately and at once.
+ * processes that are killed, join and leave, alternately and concurrently.
  */
 #include <pthread.h>
 #include <signal.h>
@@ -23,27 +23,26 @@
 
 enum { MOST = 20, LARGE = 1 << 16, VAST = 1 << 21, FN = 3, ABORT_CODE = 76, MINUTE_S = 60 };
 
-/* What processes tell each other beside nexar; by the number that each was started
- * with. */
+/* Shared memory of the processes, besides nexar; by the number of the process. */
 typedef struct board {
     nxt_cast_board cast;
     _Atomic int leave[MOST];   /* it is to leave */
-    _Atomic int doom[MOST];    /* it dies so many us, and one less, after an update began */
+    _Atomic int doom[MOST];    /* it dies this many us, minus one, after an update began */
     _Atomic int stop;          /* all are to end */
     _Atomic int left[MOST];    /* it has */
-    _Atomic int few[MOST];     /* it was told that too few are left, so often */
-    _Atomic int errors[MOST];  /* its collectives ended with NEXAR_EPEER, so often */
-    _Atomic int updates[MOST]; /* and its updates */
-    _Atomic int told[MOST];    /* its function was called */
-    _Atomic int revoked[MOST]; /* its requests ended with NEXAR_EREVOKED, so often */
+    _Atomic int few[MOST];     /* number of errors that too few ranks are left */
+    _Atomic int errors[MOST];  /* collectives that ended with NEXAR_EPEER */
+    _Atomic int updates[MOST]; /* and updates that did */
+    _Atomic int told[MOST];    /* calls of its callback */
+    _Atomic int revoked[MOST]; /* requests that ended with NEXAR_EREVOKED */
 } board;
 
 static board *shared;
 static nxt_cast cast;
 static const char *const *settings;
-static bool once;    /* collectives alone: one of them reports a failure, once */
+static bool once;    /* collectives only: one of them reports a failure, once */
 static bool pending; /* with requests that wait while the world changes */
-static bool aborts;  /* a process ends a little after it knows of a failure */
+static bool aborts;  /* a process ends shortly after it learns of a failure */
 
 /* ---- a rank -------------------------------------------------------------------------- */
 
@@ -66,7 +65,7 @@ static void on_failure(nexar_comm *comm, int rank, const char *why, void *arg)
     atomic_fetch_add((_Atomic int *)arg, 1);
 }
 
-/* The view and the communicator, as one number: the same on all. */
+/* The view and the communicator as a number, equal on all ranks. */
 static uint64_t print_of(nexar_comm *w)
 {
     uint64_t sum = w->inc->id;
@@ -83,7 +82,7 @@ static uint64_t print_of(nexar_comm *w)
     return sum;
 }
 
-/* A remote function is served by all that were in a collective before. */
+/* A remote function is served by all ranks that have completed a collective before. */
 static void call_next(nexar_comm *w, int me)
 {
     void *reply = NULL;
@@ -98,8 +97,8 @@ static void call_next(nexar_comm *w, int me)
     }
 }
 
-/* Who is there, does anybody want to stop, do all |change| the world by updates from now on;
- * a remote call, and some bytes. */
+/* Exchanges the live ranks, whether any rank wants to stop, and whether all |change| the world by
+ * updates from now on; then a remote call, and some bytes. */
 static nexar_err step(nexar_comm *w, int me, bool *stop, bool *change)
 {
     static float large[LARGE];
@@ -145,7 +144,7 @@ static void *die(void *arg)
     return NULL;
 }
 
-/* If that is its end: soon, in an update that lets somebody in. */
+/* If the process is to end: soon, in an update that admits a joiner. */
 static void perhaps_die(nexar_comm *w, int me)
 {
     static int us;
@@ -187,7 +186,7 @@ static void update(nexar_comm **w, int me)
         NXT_IS(NULL, (c.new_rank == -1) && (c.left > 0));
         return;
     }
-    if ((c.joined > 0) && (atomic_load(&shared->doom[me]) > 0)) { /* it came too late for that */
+    if ((c.joined > 0) && (atomic_load(&shared->doom[me]) > 0)) { /* it was too late for that */
         (void)raise(SIGKILL);
     }
     NXT_IS(*w, (c.new_rank == nexar_rank(*w)) && (c.new_size == nexar_size(*w)));
@@ -206,7 +205,7 @@ static nexar_comm *join_world(int me, bool first)
 
     NXT_OK(NULL, nexar_config_create(&cfg));
     NXT_OK(NULL, nexar_config_set(cfg, "join", shared->cast.join));
-    NXT_OK(NULL, nexar_config_set(cfg, "heartbeat_timeout", "1m")); /* who is killed is seen */
+    NXT_OK(NULL, nexar_config_set(cfg, "heartbeat_timeout", "1m")); /* a kill is visible */
     for (size_t i = 0; settings[i] != NULL; i += 2) {
         NXT_OK(NULL, nexar_config_set(cfg, settings[i], settings[i + 1]));
     }
@@ -221,7 +220,7 @@ static nexar_comm *join_world(int me, bool first)
     return w;
 }
 
-/* An update while a request waits; |part| is a communicator that has nothing to do with it. */
+/* An update while a request waits; |part| is an unrelated communicator. */
 static void update_meanwhile(nexar_comm **w, int me, nexar_comm *part)
 {
     float *v = calloc(VAST, sizeof(*v));
@@ -244,7 +243,7 @@ static void update_meanwhile(nexar_comm **w, int me, nexar_comm *part)
 static void rank_main(int me, bool first)
 {
     nexar_comm *w = join_world(me, first), *part = NULL;
-    bool stop = false, change = !once || !first; /* who joins came by an update */
+    bool stop = false, change = !once || !first; /* a joiner enters by an update */
 
     if (pending && first) {
         NXT_OK(w, nexar_comm_dup(w, &part));
@@ -271,7 +270,7 @@ static void rank_main(int me, bool first)
     _exit(0);
 }
 
-/* ---- the test's side ----------------------------------------------------------------- */
+/* ---- the test itself ----------------------------------------------------------------- */
 
 static nexar_seed *begin(int ranks, const char *const its[])
 {
@@ -280,7 +279,7 @@ static nexar_seed *begin(int ranks, const char *const its[])
     return nxt_cast_begin(&cast, &shared->cast, MOST, ranks, rank_main);
 }
 
-/* Waits until those in |mask| see each other and nobody else; |since| is when it began. */
+/* Waits until the processes in |mask| see each other and no other; |since| is when it began. */
 static void await_world(uint64_t mask, const char *what, uint64_t since)
 {
     nxt_cast_await_world(&cast, mask, what);
@@ -325,7 +324,7 @@ static void finish(nexar_seed *seed, uint64_t mask)
 static const char *const AUTOMATIC[] = {"recovery", "automatic", NULL};
 static const char *const RETRY[] = {"recovery", "automatic", "retry", "on", NULL};
 
-/* ---- one after the other ------------------------------------------------------------- */
+/* ---- one after another --------------------------------------------------------------- */
 
 static void deaths_then_joins(const char *const its[], int errors)
 {
@@ -373,9 +372,9 @@ static void test_repeated_collectives_and_updates_by_turns(void **state)
     deaths_then_joins(RETRY, 0);
 }
 
-/* ---- inside of updates --------------------------------------------------------------- */
+/* ---- failures inside updates --------------------------------------------------------- */
 
-/* The |n|th of |mask|. */
+/* The |n|th process of |mask|. */
 static int choose(uint64_t mask, int n)
 {
     for (; n > 0; n--) {
@@ -426,7 +425,7 @@ static void test_deaths_in_updates_with_retry(void **state)
     deaths_in_updates(RETRY);
 }
 
-/* The first half of an update: |w|'s ranks ask each other, and somebody says something. */
+/* The first half of an update: |w|'s ranks exchange flags, and some rank sets one. */
 static void ask(nexar_comm *w)
 {
     uint64_t says = 4, said = 0;
@@ -444,7 +443,7 @@ static void ask(nexar_comm *w)
                            NULL));
 }
 
-/* Tells when |w| is in the agreement of an update. */
+/* Returns when |w| is in the agreement of an update. */
 static void *watch(void *arg)
 {
     const nexar_comm *w = arg;
@@ -471,8 +470,8 @@ static nexar_err update_watched(nexar_comm **w, nexar_change *c)
     return err;
 }
 
-/* Rank 3 dies when 0 and 1 are in the agreement of an update; 2 is too, if |arg|, or has got
- * an error before it came to that. */
+/* Rank 3 exits when 0 and 1 are in the agreement of an update.  Rank 2 is there too, if |arg|, or
+ * has got an error before. */
 static void half(int rank, int join_fd, void *arg)
 {
     const bool all = (arg != NULL);
@@ -514,7 +513,7 @@ static void test_a_death_when_some_or_all_have_come_to_the_agreement(void **stat
     }
 }
 
-/* Every joiner dies, sooner or later. */
+/* Every joiner exits, sooner or later. */
 static void test_a_joiner_dies(void **state)
 {
     nexar_seed *seed = begin(3, AUTOMATIC);
@@ -531,8 +530,7 @@ static void test_a_joiner_dies(void **state)
         }
         at = nxt_cast_strike(&cast, 3 + i);
         nxt_cast_start(&cast, 12 + i,
-                       (i == 7) ? NXT_NEVER
-                                : NXT_LATER); /* so that something happens in any case */
+                       (i == 7) ? NXT_NEVER : NXT_LATER); /* at least one event occurs */
         if (i < 7) {
             const uint64_t mask = 0x7 | (((UINT64_C(2) << i) - 1) << 12);
 
@@ -544,7 +542,7 @@ static void test_a_joiner_dies(void **state)
     finish(seed, 0x7 | (UINT64_C(0x7f) << 12));
 }
 
-/* ---- what waits ---------------------------------------------------------------------- */
+/* ---- pending operations -------------------------------------------------------------- */
 
 static void test_requests_that_wait_while_the_world_changes(void **state)
 {
@@ -580,7 +578,7 @@ static void too_few(const char *const its[])
 
     await_world(0x7, "3", 0);
     (void)nxt_cast_strike(&cast, 1);
-    nxt_await(&shared->few[0], 3); /* no world of two, and nobody hangs */
+    nxt_await(&shared->few[0], 3); /* no world of two, and no rank hangs */
     nxt_await(&shared->few[2], 3);
     assert_int_equal(shared->cast.seen[0], 0x7);
     assert_int_equal(shared->cast.seen[2], 0x7);
@@ -609,10 +607,10 @@ static void test_who_leaves_aborts_nobody(void **state)
     nexar_seed *seed;
 
     (void)state;
-    aborts = true; /* until they have, the others may find what they are in revoked */
+    aborts = true; /* until they have, the others may find their communicator revoked */
     seed = begin(4, its);
     await_world(0xf, "4", 0);
-    nxt_cast_start(&cast, 4, NXT_LATER); /* waits: there is no place */
+    nxt_cast_start(&cast, 4, NXT_LATER); /* waits: the world has no room */
     atomic_store(&shared->leave[0], 1);
     await_left(0);
     await_world(0xe, "one has left", 0);

@@ -1,10 +1,10 @@
 /*
- * losses_test.c - one rank after another dies, and the others continue each time: it costs ranks
- * that are left no memory and no descriptors.
+ * losses_test.c - one rank after another fails, and the others continue each time: the survivors
+ * lose no memory and no descriptors.
  *
- * Compared is what the heap has in use after the second recovery and after the last: the first two
- * take what is kept for the next.  With each rank that is gone it becomes less, by 3 to 7 KiB by
- * shared memory and 100 by QUIC.
+ * The test compares the heap in use after the second recovery and after the last: the first two
+ * allocate memory that is kept for the next ones.  With each failed rank the heap shrinks, by 3 to
+ * 7 KiB with shared memory and by 100 with QUIC.
  */
 #include <dirent.h>
 #include <limits.h>
@@ -24,11 +24,11 @@
 
 enum { RANKS = 8, LOSSES = 6, WARM = 2, SMALL = 16, SETTLED = 20 };
 
-/* What processes tell each other beside nexar. */
+/* Shared memory of the processes, besides nexar. */
 typedef struct board {
     _Atomic int rebuilt[LOSSES + 1];  /* ranks that continue, after each loss; 0: initially */
-    _Atomic int measured[LOSSES + 1]; /* and have looked at what they have */
-    _Atomic long grown, grown_fds;    /* the most of all, in the end */
+    _Atomic int measured[LOSSES + 1]; /* and have measured their memory */
+    _Atomic long grown, grown_fds;    /* the maximum over all, at the end */
 } board;
 
 typedef enum way { SHRINK, UPDATE, AUTOMATIC } way;
@@ -36,7 +36,7 @@ typedef enum way { SHRINK, UPDATE, AUTOMATIC } way;
 static board *shared;
 static way current;
 
-/* ---- what a process has ----------------------------------------------------------------- */
+/* ---- resources of a process --------------------------------------------------------------- */
 
 static long heap_bytes(void)
 {
@@ -93,7 +93,7 @@ static void go_without(nexar_comm **world, nexar_comm **c)
     }
 }
 
-/* Until there are |size| ranks and some steps of them were right. */
+/* Repeats until there are |size| ranks and some steps were correct. */
 static void lose_one(nexar_comm **world, nexar_comm **c, int size)
 {
     int right = 0;
@@ -141,7 +141,7 @@ static void child(int rank, int join_fd, void *arg)
 
 /* ---- cases ------------------------------------------------------------------------------ */
 
-/* Bytes by which the heap may have grown: messages in flight may add some. */
+/* The allowed growth of the heap in bytes: messages in flight may add some. */
 static long grown_most(void)
 {
     // NOLINTNEXTLINE(concurrency-mt-unsafe): nobody changes it
@@ -149,14 +149,14 @@ static long grown_most(void)
     const bool quic = (transports != NULL) && (strcmp(transports, "quic") == 0);
 
     if (NXT_SANITIZED) {
-        return LONG_MAX; /* its heap tells nothing; it looks for leaks itself */
+        return LONG_MAX; /* the heap tells nothing; LeakSanitizer detects leaks */
     }
     return quic ? -(LOSSES - WARM) * (50L << 10) : 16L << 10;
 }
 
 static void lose_one_after_another(way how, const char *name)
 {
-    static const int order[LOSSES] = {7, 0, 6, 1, 5, 2}; /* the first, who leads, among them */
+    static const int order[LOSSES] = {7, 0, 6, 1, 5, 2}; /* the leader is among them */
     unsigned killed = 0;
     nxt_procs procs;
 

@@ -1,6 +1,6 @@
 /*
- * recovery_oom_test.c - a rank without memory in the midst of a recovery: whichever wish of it is
- * refused, it continues with the others or they continue without it; no rank waits indefinitely.
+ * recovery_oom_test.c - a rank without memory during a recovery.  Whichever allocation fails, the
+ * rank continues with the others or they continue without it; no rank waits indefinitely.
  */
 #include <pthread.h>
 #include <sched.h>
@@ -17,13 +17,13 @@
 #include "retry_queue.h"
 #include "unit.h"
 
-/* The one whose memory is short, the one who has all it needs, and the one who goes. */
+/* The rank whose memory is short, a rank with enough memory, and the rank that fails. */
 enum { SHORT = 0, OTHER = 1, GOES = 2, RANKS = 3, ERRORS_MOST = 50, LARGE = 20000 };
 
 typedef struct plan {
     const char *name, *retry;
     nexar_err (*op)(nexar_comm **w, int64_t *all_done);
-    bool runner; /* it is the wish of the thread that runs requests */
+    bool runner; /* the allocation is made by the thread that runs requests */
 } plan;
 
 typedef struct member {
@@ -32,10 +32,10 @@ typedef struct member {
 } member;
 
 static const plan *current;
-static long oom; /* this wish of SHORT is refused */
+static long oom; /* this allocation of SHORT fails */
 static _Atomic bool refused;
 static _Atomic int armed;
-static _Atomic int size_of_other; /* of the world that OTHER ends with */
+static _Atomic int size_of_other; /* of the final world of OTHER */
 
 static void on_failure(nexar_comm *comm, int rank, const char *why, void *arg)
 {
@@ -45,7 +45,7 @@ static void on_failure(nexar_comm *comm, int rank, const char *why, void *arg)
     (void)arg;
 }
 
-/* ---- collectives that say whether all are done -------------------------------------------- */
+/* ---- collectives that tell whether all have ended ----------------------------------------- */
 
 static nexar_err op_blocking(nexar_comm **w, int64_t *all_done)
 {
@@ -117,8 +117,8 @@ static nexar_err test_all(nexar_request *reqs[3])
     return first;
 }
 
-/* Several in flight, in blocks, compressed, and of one piece.  One that cannot be called is called
- * again: all ranks make the same calls. */
+/* Several in flight: in blocks, compressed, and whole vectors.  A call that fails is repeated: all
+ * ranks make the same calls. */
 static nexar_err op_requests(nexar_comm **w, int64_t *all_done)
 {
     int64_t all[RANKS] = {1, 1, 1};
@@ -163,8 +163,8 @@ static bool is_expected(nexar_err err)
            (err == NEXAR_ECONNECT) || (err == NEXAR_ESYS) || (err == NEXAR_EPROTO);
 }
 
-/* Until all who are left have had a result without the one who goes; or, for the one whose
- * memory is short, until it is plain that it is out. */
+/* Waits until all survivors have a result without the failed rank or, on the rank whose memory is
+ * short, until it is certain that it was excluded. */
 static void work(nexar_comm **w, bool is_short)
 {
     bool done = false;
@@ -187,7 +187,7 @@ static void work(nexar_comm **w, bool is_short)
     }
 }
 
-/* ---- wishes of the thread that runs requests ------------------------------------------------- */
+/* ---- allocations of the thread that runs requests ----------------------------------------- */
 
 static void arm(nx_job *job)
 {
@@ -225,7 +225,7 @@ static void on_runner(nexar_comm *w, void (*what)(nx_job *job))
     nx_loop_unlock(e.loop);
 }
 
-/* The first of all is a request where there is to be a runner. */
+/* The very first is a request, if there is to be a runner. */
 static nexar_err begin(nexar_comm *w)
 {
     nexar_request *req = NULL;

@@ -1,6 +1,6 @@
 /*
- * recovery_test.c - ranks as processes with recovery=automatic or abort, some of which are
- * killed: collectives of every kind end once, on a communicator that is whole again.
+ * recovery_test.c - ranks as processes with recovery=automatic or abort, some of which are killed:
+ * collectives of every kind end once, on a communicator that was rebuilt.
  */
 #include <fcntl.h>
 #include <pthread.h>
@@ -22,11 +22,11 @@
 enum { MOST = 6, RANKS = 4, SMALL = 16, LARGE = 1 << 19, TAG = 5, ECHO = 3, ABORT_CODE = 76 };
 static const double GENEROUS_S = 20; /* a loaded machine is slow at everything */
 
-/* What processes tell each other beside nexar. */
+/* Shared memory of the processes, besides nexar. */
 typedef struct board {
     _Atomic int ready;        /* ranks that are in their loops */
-    _Atomic int inside;       /* threads that are where they should be */
-    _Atomic uint64_t at;      /* when it happened */
+    _Atomic int inside;       /* threads that are in position */
+    _Atomic uint64_t at;      /* the time of the failure */
     _Atomic uint64_t told;    /* the latest at which a survivor had its error */
     _Atomic uint64_t rebuilt; /* and had the result of its next collective */
 } board;
@@ -35,12 +35,12 @@ typedef struct plan {
     const char *name;
     int ranks;
     unsigned victims; /* killed by the parent, as bits */
-    unsigned late;    /* those that die by themselves */
+    unsigned late;    /* ranks that exit by themselves */
     void (*body)(nexar_comm *w);
     nexar_err (*op)(nexar_comm *c);
     const char *settings[9];
-    int code;   /* of the survivors; 0: all is well */
-    int inside; /* threads that must be where they should, before */
+    int code;   /* expected at the survivors; 0: success */
+    int inside; /* threads that must be in position before the kill */
 } plan;
 
 static board *shared;
@@ -152,7 +152,7 @@ static nexar_err op_dup(nexar_comm *c)
     return err;
 }
 
-/* Several at once: if one fails, so do all that come after it. */
+/* Several at once: if one fails, so do all later ones. */
 static nexar_err op_requests(nexar_comm *c)
 {
     static float large[LARGE];
@@ -189,7 +189,7 @@ static nexar_err op_tested(nexar_comm *c)
     return err;
 }
 
-/* Each rank in its own way. */
+/* Each rank by its own method. */
 static nexar_err op_mixed(nexar_comm *c)
 {
     nexar_request *req = NULL;
@@ -205,7 +205,7 @@ static nexar_err op_mixed(nexar_comm *c)
     }
 }
 
-/* ---- bodies of ranks ------------------------------------------------------------------------ */
+/* ---- programs of the ranks ---------------------------------------------------------------- */
 
 /* The ranks behind the counts are in order and were in |c|. */
 static void check_ranks(nexar_comm *c, const nexar_change *change)
@@ -225,7 +225,7 @@ static void check_ranks(nexar_comm *c, const nexar_change *change)
     }
 }
 
-/* |c| was rebuilt |changes| times, as far as this rank was told. */
+/* |c| was rebuilt |changes| times, as far as this rank was notified. */
 static void check_change(nexar_comm *c, int before)
 {
     nexar_change change = {0};
@@ -242,7 +242,7 @@ static void check_change(nexar_comm *c, int before)
     NXT_IS(c, (n == 0) || (current->late != 0) || (__builtin_popcount(current->victims) > 1));
 }
 
-/* Until |c| has the size that is left: how many errors that took. */
+/* Repeats until |c| has the expected size; returns the number of errors. */
 static int go_on(nexar_comm *c, nexar_err err)
 {
     int errors = 0, before = nexar_size(c);
@@ -260,7 +260,7 @@ static int go_on(nexar_comm *c, nexar_err err)
     return errors;
 }
 
-/* One operation after the other, and nothing in between. */
+/* One operation after another, and nothing in between. */
 static void loop(nexar_comm *w)
 {
     nexar_err err;
@@ -277,7 +277,7 @@ static void loop(nexar_comm *w)
     NXT_OK(w, op_large(w));
 }
 
-/* The same on communicators made from the world: each is rebuilt by itself. */
+/* The same on communicators made from the world: each is rebuilt separately. */
 static void loop_others(nexar_comm *w)
 {
     nexar_comm *same = NULL, *part = NULL;
@@ -291,7 +291,7 @@ static void loop_others(nexar_comm *w)
     }
     nxt_note_latest(&shared->told);
     NXT_IS(w, go_on(same, err) == 1);
-    NXT_IS(w, nexar_size(w) == current->ranks); /* nobody has told it so far */
+    NXT_IS(w, nexar_size(w) == current->ranks); /* it was not notified so far */
     while ((err = op_small(w)) == NEXAR_OK) {
     }
     NXT_IS(w, go_on(w, err) == 1);
@@ -316,7 +316,7 @@ static void on_change(nexar_comm *c, const nexar_change *change, void *arg)
     atomic_fetch_add(&calls, 1);
 }
 
-/* Rank 0 has given the communicator back when another rank dies: it is not in what the
+/* Rank 0 has freed the communicator when another rank fails: it is not in the communicator that the
  * others get. */
 static void loop_freed(nexar_comm *w)
 {
@@ -357,8 +357,8 @@ static void loop_freed(nexar_comm *w)
     NXT_IS(w, go_on(w, err) == 1);
 }
 
-/* A communicator is given back with a request on it, and so many after it that what is kept of
- * the oldest goes when that one is over. */
+/* A communicator is freed with a request on it, and enough others after it that the machines kept
+ * for the oldest are freed when that one is over. */
 static void loop_given_back(nexar_comm *w)
 {
     nexar_comm *same = NULL, *other = NULL;
@@ -386,7 +386,8 @@ static void loop_given_back(nexar_comm *w)
     NXT_IS(w, go_on(w, err) == 1);
 }
 
-/* What was sent on the communicator and not received is gone with it, and holds nothing. */
+/* Messages that were sent on the communicator and not received are dropped with it, and hold no
+ * memory. */
 static void loop_left_behind(nexar_comm *w)
 {
     const char out[SMALL] = "";
@@ -405,7 +406,7 @@ static void loop_left_behind(nexar_comm *w)
     }
     nxt_note_latest(&shared->told);
     NXT_IS(w, go_on(w, err) == 1);
-    for (int i = 0; i < nexar_size(w); i++) { /* behind all that they have sent before */
+    for (int i = 0; i < nexar_size(w); i++) { /* after everything that they have sent before */
         NXT_OK(w, nexar_send(w, &byte, 1, i, ECHO));
     }
     for (int i = 0; i < nexar_size(w); i++) {
@@ -413,14 +414,14 @@ static void loop_left_behind(nexar_comm *w)
     }
     NXT_OK(w, nexar_iprobe(w, NEXAR_ANY_SOURCE, NEXAR_ANY_TAG, &found, NULL));
     NXT_IS(w, !found);
-    NXT_OK(w, nexar_barrier(w)); /* of which nothing more comes */
+    NXT_OK(w, nexar_barrier(w)); /* from which no message arrives any more */
     nx_loop_lock(w->world->loop);
     nx_msg_stats_get(w->world->msg, &s);
     nx_loop_unlock(w->world->loop);
     NXT_IS(w, s.unexpected == 0);
 }
 
-/* Two threads in collectives on one communicator, to which the victim does not come. */
+/* Two threads in collectives on one communicator, in which the victim takes no part. */
 static void *one_barrier(void *arg)
 {
     nexar_comm *c = arg;
@@ -447,7 +448,7 @@ static void loop_threads(nexar_comm *w)
     nxt_note_latest(&shared->rebuilt);
 }
 
-/* Rank 1 waits for a message that will not come, rank 0 is in a collective. */
+/* Rank 1 waits for a message that never arrives, rank 0 is in a collective. */
 static void loop_messages(nexar_comm *w)
 {
     nexar_request *recv = NULL;
@@ -504,7 +505,7 @@ static void loop_calls(nexar_comm *w)
 
 static void die_too(nexar_comm *comm, int rank, const char *why, void *arg)
 {
-    (void)comm; /* in which it may have another rank by now */
+    (void)comm; /* where it may have another rank by now */
     (void)rank;
     (void)why;
     (void)arg;
@@ -513,15 +514,15 @@ static void die_too(nexar_comm *comm, int rank, const char *why, void *arg)
     }
 }
 
-/* Rank 0, which leads agreements, dies when it hears of the first death. */
+/* Rank 0, which leads agreements, exits when it learns of the first failure. */
 static void loop_chain(nexar_comm *w)
 {
     NXT_OK(w, nexar_on_failure(w, die_too, NULL));
     loop(w);
 }
 
-/* One after the other dies, each when the world was rebuilt without the one before: the first of
- * the survivors. */
+/* One rank after another fails, each when the world was rebuilt without the previous one: the first
+ * of the survivors. */
 static void loop_row(nexar_comm *w)
 {
     nexar_err err = NEXAR_OK;
@@ -542,7 +543,7 @@ static void loop_row(nexar_comm *w)
     nxt_note_latest(&shared->rebuilt);
 }
 
-/* One of two, without rank 0, is no quorum: an error, no world, and no hanging. */
+/* One of two ranks, without rank 0, has no quorum: an error, no world, and no hang. */
 static void loop_minority(nexar_comm *w)
 {
     nexar_request *req = NULL;
@@ -585,12 +586,12 @@ static void wait_for_the_end(nexar_comm *w)
     }
     while (op_small(w) == NEXAR_OK) {
     }
-    for (;;) { /* it ends wherever it is */
+    for (;;) { /* it ends in any state */
         (void)nexar_recv(w, &byte, 1, nexar_rank(w), TAG, NULL);
     }
 }
 
-/* stderr is a pipe that is full, and that nobody reads. */
+/* stderr is a full pipe that no process reads. */
 static void stop_reading_stderr(void)
 {
     static const char page[4096];
@@ -628,7 +629,7 @@ static void child(int rank, int join_fd, void *arg)
 
 static void run_plan(const plan *p)
 {
-    /* Well inside their loops; threads that begin only when one has been told are too late. */
+    /* Well inside their loops; threads that begin only after a notification are too late. */
     const struct timespec nap = {.tv_nsec = (p->inside == 0) ? 50000000 : 500000000};
     nxt_procs procs;
     double told, rebuilt;
@@ -802,7 +803,7 @@ static void test_abort_ends_all_ranks_without_a_reader(void **state)
     run_plan(&p);
 }
 
-/* ---- without a death ----------------------------------------------------------------------- */
+/* ---- without a failure -------------------------------------------------------------------- */
 
 static void test_last_change_of_what_never_changed(void **state)
 {

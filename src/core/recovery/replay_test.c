@@ -1,7 +1,7 @@
 /*
- * replay_test.c - calls in blocks of which ranks fail, time and again, all ranks in one
- * thread: attempts that fail write where they like, the last one is made as the translated
- * call says, and the buffers are held against what the call as it was made promises.
+ * replay_test.c - calls in blocks, of which ranks fail repeatedly, all ranks in one thread.
+ * Failing attempts write anywhere in their buffers.  The last attempt runs the translated call, and
+ * its buffers are compared with the contract of the original call.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,7 +21,7 @@ typedef struct member {
     nx_kept kept;
 } member;
 
-/* ---- a collective as its arguments say ------------------------------------------------------- */
+/* ---- a collective, executed from its arguments -------------------------------------------- */
 
 static const uint32_t *input_of(const nx_coll_args *a)
 {
@@ -35,7 +35,7 @@ static void put(const nx_coll_args *to, size_t to_off, const uint32_t *from, siz
     }
 }
 
-/* What |from|, of rank |b|, sends to |to|, of rank |r|. */
+/* The block from |from|, of rank |b|, to |to|, of rank |r|. */
 static void send_block(const nx_coll_args *to, uint32_t r, const nx_coll_args *from, uint32_t b)
 {
     const bool in_place = (from->send == NEXAR_IN_PLACE);
@@ -74,7 +74,7 @@ static void send_block(const nx_coll_args *to, uint32_t r, const nx_coll_args *f
     }
 }
 
-/* Runs what |left| are to run; inputs in place are what they were before any was written. */
+/* Runs the calls of |left|; inputs in place keep their values until all were read. */
 static void run_all(member **left, uint32_t n)
 {
     nx_coll_args was[MOST];
@@ -104,7 +104,7 @@ static void run_all(member **left, uint32_t n)
     }
 }
 
-/* ---- what an attempt that fails may do -------------------------------------------------- */
+/* ---- effects of a failing attempt --------------------------------------------------------- */
 
 static void scribble(uint32_t *at, nx_span where, nxt_rand *rand)
 {
@@ -131,8 +131,8 @@ static void attempt(member *m, nxt_rand *rand)
 
 /* ---- one call --------------------------------------------------------------------------- */
 
-/* Some of |left|, not the root, and not all, fail; the others' calls become smaller.  How
- * many are left. */
+/* Some of |left| fail, but not the root, and not all; the others' calls become smaller.  Returns
+ * the number that is left. */
 static uint32_t some_fail(member **left, uint32_t n, nxt_rand *rand)
 {
     nx_rankset failed;

@@ -1,8 +1,8 @@
 /*
- * retry_blocks_test.c - retry=on and collectives with a block for each rank, or with state
- * of the caller: ranks as processes, one or two of which kill themselves in the middle of
- * one, step by step until two are left.  Each result is held to the bit against what comes
- * of the contributions of the same ranks on all.
+ * retry_blocks_test.c - retry=on and collectives with a block for each rank, or with state of the
+ * caller.  Ranks are processes; one or two kill themselves during a collective, step by step until
+ * two are left.  Each result must equal, bit for bit, the result of the same contributions on all
+ * ranks.
  */
 #include <pthread.h>
 #include <signal.h>
@@ -26,30 +26,30 @@ enum { MOST = 7, STEPS = 5, ROOM = 32 << 20 };
 
 /* Cases: the kinds with blocks, then compressed allreduces. */
 enum { F16 = NXT_FEWER_KINDS, RANDOMK, NONE, CASES };
-/* So many seeds have each of them run again, whatever the moment. */
+/* This many seeds make each of them run again, whatever the timing. */
 enum { EACH = CASES };
 
 typedef struct board {
     _Atomic uint64_t history[MOST];
-    _Atomic int again[CASES]; /* times that a rank had one run again */
-    _Atomic int refused;      /* times that the root was gone */
+    _Atomic int again[CASES]; /* number of repeated operations of a rank */
+    _Atomic int refused;      /* number of times that the root was gone */
 } board;
 
 typedef struct plan {
     const char *name;
     int victims;  /* in each step: 1 or 2 */
-    bool chained; /* the second one dies when it has heard of the first */
+    bool chained; /* the second one exits when it learns of the first */
     bool device;  /* every second rank has one */
-    bool late;    /* all have, and a victim dies when it gets its result */
+    bool late;    /* all have a device, and a victim exits when it gets its result */
     uint64_t seed;
     const char *verify;
 } plan;
 
-/* Those of the communicator, by rank; and those of them who die in a step. */
+/* The ranks of the communicator; and those of them that exit in a step. */
 typedef struct crew {
     nxt_crew who;
     unsigned victims; /* ranks, as bits */
-    int chained;      /* the one of them that dies after the other; or -1 */
+    int chained;      /* the one of them that exits after the other; or -1 */
 } crew;
 
 static board *shared;
@@ -59,10 +59,10 @@ static int own;
 static nxt_sim_device *device;
 static nxt_rand delay;             /* until this process dies */
 static atomic_bool dies_late;      /* when its device is written to */
-static atomic_int heard;           /* deaths */
-static atomic_int dies_after = -1; /* it dies when it has heard of more; -1: it does not */
+static atomic_int heard;           /* number of failures */
+static atomic_int dies_after = -1; /* it exits when it knows of more; -1: never */
 
-/* ---- dying ----------------------------------------------------------------------------------- */
+/* ---- exits -------------------------------------------------------------------------------- */
 
 static void *die(void *arg)
 {
@@ -71,7 +71,7 @@ static void *die(void *arg)
     const struct timespec span = {.tv_nsec = (long)us * 1000};
 
     (void)arg;
-    (void)nanosleep(&span, NULL); /* at any point of the work: none is the right one */
+    (void)nanosleep(&span, NULL); /* at any point of the work: none is special */
     (void)raise(SIGKILL);
     return NULL;
 }
@@ -185,8 +185,8 @@ static nexar_err call_compressed(nexar_comm *w, squeezed *z)
     return err;
 }
 
-/* All numbers are small and whole, so every code holds them: what is sent is sent as a
- * whole, by all of |who| or by none. */
+/* All numbers are small integers, so every code is exact: a contribution is included as a whole,
+ * from all of |who|, or not at all. */
 static bool is_squeezed_right(const squeezed *z, const crew *c, uint64_t who)
 {
     size_t sent = 0;
@@ -218,7 +218,7 @@ static bool is_abrupt(uint64_t step)
     return nxt_hash(current->seed, step, 0) % 2 == 0;
 }
 
-/* What is called in |step| by the crew |c|. */
+/* The call in |step| by the crew |c|. */
 typedef struct work {
     int what;
     nxt_fewer_plan plan;
@@ -240,7 +240,7 @@ static void draw(work *k, const crew *c, uint64_t step)
                                .place = (nxt_place)nxt_below(&rand, NXT_PLACES),
                                .seed = nxt_next(&rand)};
     if (is_abrupt(step) && (current->victims == 1) && ((c->victims >> k->plan.root & 1) != 0)) {
-        k->plan.root = (k->plan.root + 1) % k->plan.size; /* or it would surely end with an error */
+        k->plan.root = (k->plan.root + 1) % k->plan.size; /* otherwise it would surely fail */
     }
 }
 
@@ -249,8 +249,8 @@ static bool is_right(const work *k, const crew *c, uint64_t who)
     return (k->what < F16) ? nxt_fewer_is_right(&k->f, who) : is_squeezed_right(&k->z, c, who);
 }
 
-/* The set of contributing ranks: |left| of them, and none is missing but victims. 0: the result is
- * wrong for all such sets. */
+/* The set of contributing ranks: |left| of them, and only victims are missing.  0: no such set
+ * gives this result. */
 static uint64_t find_who(const work *k, const crew *c, int left)
 {
     const uint64_t all = (UINT64_C(1) << c->who.n) - 1;
@@ -264,7 +264,7 @@ static uint64_t find_who(const work *k, const crew *c, int left)
     return 0;
 }
 
-/* This rank calls it; what came of it, for the history. */
+/* Makes the call, and records its result in the history. */
 static uint64_t run_step(nexar_comm *w, const crew *c, uint64_t step)
 {
     static work k;

@@ -1,6 +1,6 @@
 /*
- * retry_local_test.c - retry=on with ranks as threads of one process, where the moment of a
- * failure can be chosen: requests, threads that wait for their turn, devices that fail.
+ * retry_local_test.c - retry=on with ranks as threads of one process, where the test chooses the
+ * time of a failure: requests, threads that wait in the queue, devices that fail.
  */
 #include <pthread.h>
 #include <sched.h>
@@ -34,7 +34,7 @@ static void in_world(int n, void (*fn)(nexar_comm *w, void *arg), void *arg)
     nexar_config_free(cfg);
 }
 
-/* This rank is no more. */
+/* Removes this rank without a goodbye. */
 static void go(nexar_comm *w)
 {
     nx_loop_lock(w->world->loop);
@@ -84,7 +84,7 @@ static void test_requests_are_run_again(void **state)
     in_world(RANKS, wait_for_requests, NULL);
 }
 
-/* Waits until requests on |w| have made it a communicator of |size| ranks. */
+/* Waits until requests on |w| have rebuilt its communicator with |size| ranks. */
 static void await_rebuilt(nexar_comm *w, uint32_t size)
 {
     bool there = false;
@@ -104,10 +104,10 @@ static void on_failure(nexar_comm *comm, int rank, const char *why, void *arg)
     atomic_store((_Atomic int *)arg, rank);
 }
 
-static _Atomic int called[RANKS]; /* outlives calls that come late */
+static _Atomic int called[RANKS]; /* outlives late calls */
 
-/* The communicator is rebuilt while the application does something else: for it nothing has
- * changed before it waits for the request. */
+/* The communicator is rebuilt while the application does something else.  The application sees no
+ * change before it waits for the request. */
 static void look_before_waiting(nexar_comm *w, void *arg)
 {
     const int me = nexar_rank(w), other = (me == 3) ? 0 : 3;
@@ -124,7 +124,7 @@ static void look_before_waiting(nexar_comm *w, void *arg)
     if (me == GOES) {
         nxt_await(&ready, RANKS - 1);
         go(w);
-        nxt_await(&ready, 2 * (RANKS - 1)); /* or it would have left in peace */
+        nxt_await(&ready, 2 * (RANKS - 1)); /* otherwise it would have left in order */
         return;
     }
     NXT_OK(w, nexar_iallgather(w, &mine, all, 1, NEXAR_I32, &first));
@@ -142,7 +142,7 @@ static void look_before_waiting(nexar_comm *w, void *arg)
     NXT_IS(w, nexar_send(w, &mine, sizeof(mine), RANKS, 5) == NEXAR_EINVAL);
     NXT_IS(w, nexar_recv(w, &mine, sizeof(mine), NEXAR_ANY_SOURCE, 5, NULL) == NEXAR_EREVOKED);
     NXT_IS(w, nexar_rpc_call(w, other, 1, NULL, 0, NULL, NULL) == NEXAR_EREVOKED);
-    /* So a call goes by the ranks that were. */
+    /* So a call uses the earlier ranks. */
     NXT_IS(w, nexar_igather(w, &mine, again, 1, NEXAR_I32, RANKS, &second) == NEXAR_EINVAL);
     NXT_OK(w, nexar_igather(w, &mine, again, 1, NEXAR_I32, RANKS - 1, &second));
     NXT_OK(w, nexar_wait(&first, NULL));
@@ -179,8 +179,8 @@ static void await_done(nexar_comm *w, const nexar_request *req)
     }
 }
 
-/* The second request is over, and has rebuilt the communicator, before the first, to which all
- * have contributed, is waited for: that tells of all. */
+/* All ranks have contributed to the first request.  The second has completed, and has rebuilt the
+ * communicator, before the first is waited for: the first still reports all ranks. */
 static void wait_late(nexar_comm *w, void *arg)
 {
     int32_t one = 1, sums[2] = {0};
@@ -195,7 +195,7 @@ static void wait_late(nexar_comm *w, void *arg)
         return;
     }
     NXT_OK(w, nexar_iallreduce(w, &one, &sums[1], 1, NEXAR_I32, NEXAR_SUM, &second));
-    await_done(w, first); /* all are through with it when one goes */
+    await_done(w, first); /* all have completed it when one leaves */
     (void)atomic_fetch_add(&ready, 1);
     await_rebuilt(w, RANKS - 1);
     NXT_OK(w, nexar_wait(&first, NULL));
@@ -210,8 +210,8 @@ static void test_a_request_reports_the_ranks_that_contributed(void **state)
     in_world(RANKS, wait_late, NULL);
 }
 
-/* One has returned, and is gone before all others have its word that it had the result; it may
- * never have had a link to one of them. */
+/* One rank has returned, and exits before all others have its confirmation; it may never have had a
+ * link to one of them. */
 static void go_at_once(nexar_comm *w, void *arg)
 {
     int32_t one = 1, sums[2] = {0};
@@ -235,7 +235,7 @@ static void test_a_rank_that_exits_before_its_last_frame_is_detected(void **stat
     }
 }
 
-/* ---- the end of communicators with requests --------------------------------------------- */
+/* ---- freed communicators with requests ---------------------------------------------------- */
 
 /* Rank 0 calls later than the others, so that their requests wait. */
 static void leave_requests(nexar_comm *w, void *arg)
@@ -272,7 +272,7 @@ static void test_a_communicator_is_freed_when_its_requests_have_ended(void **sta
 
 static int32_t kept[RANKS][2];
 
-/* Nobody waits for them: finalize does. */
+/* No thread waits for them: finalize does. */
 static void finalize_with_requests(nexar_comm *w, void *arg)
 {
     const int me = nexar_rank(w);
@@ -324,7 +324,7 @@ static void test_revoking_ends_all_requests(void **state)
     in_world(RANKS, revoke_with_requests, NULL);
 }
 
-/* The update comes behind the requests, which end well; then one leaves. */
+/* The update follows the requests, which succeed; then one rank leaves. */
 static void update_with_requests(nexar_comm *w, void *arg)
 {
     const int me = nexar_rank(w);
@@ -339,7 +339,7 @@ static void update_with_requests(nexar_comm *w, void *arg)
     NXT_OK(w, nexar_wait(&req, NULL));
     NXT_OK(w, nexar_iallreduce(w, &one, &sum, 1, NEXAR_I32, NEXAR_SUM, &req));
     if (me == GOES) {
-        NXT_OK(w, nexar_wait(&req, NULL)); /* or it is gone with the world */
+        NXT_OK(w, nexar_wait(&req, NULL)); /* otherwise it is freed with the world */
         go(w);
         return;
     }
@@ -347,7 +347,7 @@ static void update_with_requests(nexar_comm *w, void *arg)
         NXT_OK(w, nexar_comm_update(&w, &change));
     }
     NXT_IS(w, sum == RANKS);
-    NXT_OK(w, nexar_wait(&req, NULL)); /* of a world that is no more */
+    NXT_OK(w, nexar_wait(&req, NULL)); /* of a world that has ended */
     NXT_OK(w, nexar_barrier(w));
 }
 
@@ -357,7 +357,7 @@ static void test_an_update_waits_for_requests(void **state)
     in_world(RANKS, update_with_requests, NULL);
 }
 
-/* ---- turns ------------------------------------------------------------------------------ */
+/* ---- order -------------------------------------------------------------------------------- */
 
 static void *sum_up(void *arg)
 {
@@ -403,7 +403,8 @@ static void *gather_at_gone(void *arg)
     return NULL;
 }
 
-/* Waits until a thread has the turn of |w|, and, with |queued|, another waits for it. */
+/* Waits until a thread is at the front of |w|'s queue, and, with |queued|, another one waits behind
+ * it. */
 static void await_turns(nexar_comm *w, bool queued)
 {
     bool there = false;
@@ -416,7 +417,7 @@ static void await_turns(nexar_comm *w, bool queued)
     }
 }
 
-/* A second thread calls with the ranks that there are; when it has its turn one is gone. */
+/* A second thread calls with the current ranks; when it reaches the front one has failed. */
 static void take_turns(nexar_comm *w, void *arg)
 {
     void *(*const *calls)(void *) = arg;
@@ -495,7 +496,8 @@ static nexar_err squeeze(nexar_comm *w, nxt_sim_device *sim, tensor *t)
     return err;
 }
 
-/* Call |n| of the device fails: all have the result, or nobody has, and all is as it was. */
+/* Call |n| of the device fails: all ranks have the result, or none has and all memory is
+ * unchanged. */
 static void squeeze_once(nexar_comm *w, nxt_sim_device *sim, int64_t n)
 {
     tensor t, was, all = {0};
@@ -527,7 +529,7 @@ static void squeeze_once(nexar_comm *w, nxt_sim_device *sim, int64_t n)
         }
     }
     NXT_IS(w, is_same(&t, (err == NEXAR_OK) ? &all : &was));
-    NXT_OK(w, nexar_barrier(w)); /* all have looked */
+    NXT_OK(w, nexar_barrier(w)); /* all have checked */
 }
 
 static void squeeze_with_failures(nexar_comm *w, void *arg)

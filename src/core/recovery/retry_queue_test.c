@@ -1,9 +1,9 @@
 /*
- * retry_queue_test.c - requests with retry=on, several in flight: ranks as processes, one or two of
- * which kill themselves when they have called some of them, step by step until two are left. What a
- * victim has not called must be run again without it, each kind of collective at each place;
- * results are held to the bit against the contributions of the same ranks on all, and the ranks
- * reported to a program against the ranks that have contributed.
+ * retry_queue_test.c - requests with retry=on, several in flight.  Ranks are processes; one or two
+ * kill themselves after some of their calls, step by step until two are left.  Calls that a victim
+ * has not made must run again without it, each kind of collective at each position.  Results must
+ * equal, bit for bit, those of the same contributions on all ranks, and the ranks reported to the
+ * application must be the contributing ranks.
  */
 #include <signal.h>
 #include <stdatomic.h>
@@ -24,7 +24,7 @@
 
 enum { MOST = 6, BATCH = 5, LONGEST = 60000, ROOM = 64 << 20 };
 
-/* What is called: collectives of one piece, then those in blocks. */
+/* The calls: collectives of whole vectors, then those in blocks. */
 typedef enum what {
     ALLREDUCE,
     IN_PLACE,
@@ -44,8 +44,8 @@ typedef enum ending { IN_ORDER, BACKWARDS, ANY, TESTED, ALL, ENDINGS } ending;
 
 typedef struct board {
     _Atomic uint64_t history[MOST];
-    _Atomic int again[KINDS]; /* times that a rank had one run again */
-    _Atomic int refused;      /* that it could not be */
+    _Atomic int again[KINDS]; /* number of repeated operations of a rank */
+    _Atomic int refused;      /* number that could not be repeated */
 } board;
 
 typedef struct plan {
@@ -56,7 +56,7 @@ typedef struct plan {
     uint64_t seed;
 } plan;
 
-/* Those of the communicator, by rank, and how many calls each of them makes in a step. */
+/* The ranks of the communicator, and the number of calls of each in a step. */
 typedef struct crew {
     nxt_crew who;
     int calls[MOST];
@@ -64,8 +64,8 @@ typedef struct crew {
 
 /* One call of this rank. */
 typedef struct op {
-    crew crew; /* that it is for */
-    int me;    /* this rank in it */
+    crew crew; /* the ranks that it is for */
+    int me;    /* this rank among them */
     what what;
     int root;
     size_t count;
@@ -73,7 +73,7 @@ typedef struct op {
     float *buf, *residual;
     nxt_fewer f;
     bool in_blocks, blocking;
-    void *dev_send, *dev_recv; /* where it has a device */
+    void *dev_send, *dev_recv; /* on the device, if there is one */
     nexar_request *req;
     nexar_err err;
     char why[512];
@@ -94,7 +94,7 @@ static bool is_rooted(const op *o)
 
 /* ---- calls ------------------------------------------------------------------------------ */
 
-/* Ranks that die in this step, as bits; and ranks that did not call |i|. */
+/* Ranks that exit in this step, as bits; and ranks that did not call |i|. */
 static uint64_t victims(const crew *c, int i)
 {
     uint64_t who = 0;
@@ -114,7 +114,7 @@ static void lose_victims(crew *c)
     }
 }
 
-/* Call |i| of |step| for the crew |c|, of which |size| are there: a blocking call may have reported
+/* Call |i| of |step| for the crew |c|, of which |size| are left: a blocking call may have reported
  * a failure. */
 static void draw(op *o, const crew *c, uint64_t step, int i, int size)
 {
@@ -168,7 +168,7 @@ static void drop(op *o)
     free(o->residual);
 }
 
-/* The call of |a|, of which nothing but buffers is left when it returns. */
+/* Makes the call |a|; only its buffers exist afterwards. */
 static nexar_err call_blocks(const op *o, const nx_coll_args *a, nexar_request **req)
 {
     const size_t *given[] = {a->counts, a->displs, a->send_counts, a->send_displs};
@@ -196,7 +196,7 @@ static nexar_err call_blocks(const op *o, const nx_coll_args *a, nexar_request *
     return err;
 }
 
-/* Copies the buffers of |o| to the device, where there is one. */
+/* Copies the buffers of |o| to the device, if there is one. */
 static void load(op *o)
 {
     const size_t sent = o->in_blocks ? o->f.call.send_len[o->f.me] : o->count;
@@ -297,7 +297,7 @@ static nexar_err call_one_piece(nexar_comm *w, const op *o, nexar_request **req)
     return o->blocking ? nx_coll_wait(&a, NULL) : nx_coll_start(&a, NULL, req);
 }
 
-/* |err| is what came of |o|. */
+/* |err| is the result of |o|. */
 static void note(nexar_comm *w, op *o, nexar_err err)
 {
     o->err = err;
@@ -352,7 +352,7 @@ static void wait_any(nexar_comm *w, op *ops)
     }
 }
 
-/* As fast as it can: nexar_test lets others work. */
+/* Without a pause: nexar_test yields to other threads. */
 static void test_all(nexar_comm *w, op *ops)
 {
     int open = BATCH;
@@ -411,7 +411,7 @@ static void complete(nexar_comm *w, op *ops, ending how)
     }
 }
 
-/* ---- what came of them ------------------------------------------------------------------ */
+/* ---- results ------------------------------------------------------------------------------ */
 
 static bool all_are(const uint32_t *v, size_t n, uint32_t word)
 {
@@ -433,7 +433,7 @@ static bool is_squeezed(const op *o, float sum)
     return same;
 }
 
-/* The ids of |ranks|, as bits; of those up to |most| alone. */
+/* The ids of |ranks|, as bits; only those up to |most|. */
 static uint32_t ids_of(const crew *c, uint64_t ranks, int most)
 {
     uint32_t ids = 0;
@@ -444,7 +444,7 @@ static uint32_t ids_of(const crew *c, uint64_t ranks, int most)
     return ids;
 }
 
-/* Whether |o| of rank |me| is what comes of the contributions of |who|. */
+/* Whether the result of |o| on rank |me| has the contributions of |who|. */
 static bool is_right(const op *o, const crew *c, int me, uint64_t who)
 {
     const uint32_t ids = ids_of(c, who, c->who.n - 1);
@@ -468,8 +468,8 @@ static bool is_right(const op *o, const crew *c, int me, uint64_t who)
     }
 }
 
-/* The contributors, |left| of them unless it is 0: none is missing but victims, and all are who
- * did not call it.  0: it is wrong for all such sets. */
+/* The contributors, |left| of them unless it is 0: only victims are missing, and all that did not
+ * call it are.  0: no such set gives this result. */
 static uint64_t find_who(const op *o, const crew *c, int me, int i, int left)
 {
     const uint64_t all = (UINT64_C(1) << c->who.n) - 1, may = victims(c, BATCH - 1);
@@ -485,7 +485,7 @@ static uint64_t find_who(const op *o, const crew *c, int me, int i, int left)
     return 0;
 }
 
-/* Whether all ranks can tell who has contributed to |o|: blocks may be empty. */
+/* Whether all ranks can determine the contributors of |o|: blocks may be empty. */
 static bool tells(const op *o)
 {
     return !o->in_blocks && !is_rooted(o) && (o->what != BARRIER) && (o->what != SCAN);
@@ -496,12 +496,12 @@ static bool may_be_refused(const op *o, const crew *c)
     return (o->what == RS_AG) || (is_rooted(o) && ((victims(c, BATCH - 1) >> o->root & 1) != 0));
 }
 
-/* What came of call |i|, for the history. */
+/* The result of call |i|, for the history. */
 static uint64_t judge(nexar_comm *w, const op *o, int i, ending how)
 {
     const crew *c = &o->crew;
     const bool refused = (o->err != NEXAR_OK);
-    const bool blind = refused && (how == ALL) && !o->blocking; /* it may be another's error */
+    const bool blind = refused && (how == ALL) && !o->blocking; /* it may be another rank's error */
     uint64_t who = 0;
 
     if (refused && !blind) {
@@ -523,8 +523,8 @@ static uint64_t judge(nexar_comm *w, const op *o, int i, ending how)
 
 /* ---- ranks ------------------------------------------------------------------------------ */
 
-/* The victims of a step, the first, the last or one in the middle, and the next one; and how
- * many calls they make. */
+/* The victims of a step, the first, the last or one in the middle, and the next one; and the number
+ * of their calls. */
 static void choose(crew *c, uint64_t step)
 {
     const int at[] = {0, c->who.n - 1, c->who.n / 2};

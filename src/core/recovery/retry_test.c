@@ -1,7 +1,6 @@
 /*
- * retry_test.c - ranks as processes with retry=on, some of which kill themselves at any
- * moment: all who are left get the same results, with the same contributions, operation by
- * operation.
+ * retry_test.c - ranks as processes with retry=on, some of which kill themselves at any time: all
+ * survivors get the same results, with the same contributions, operation by operation.
  */
 #include <pthread.h>
 #include <sched.h>
@@ -23,8 +22,8 @@
 enum { MOST = 6, OPS = 10, LARGE = 1 << 17, MORE = 40, BARRIERS = 2000 };
 
 typedef struct board {
-    _Atomic uint64_t died; /* the latest at which one did */
-    _Atomic uint64_t back; /* the latest at which one returned on what is left */
+    _Atomic uint64_t died; /* the latest time at which one did */
+    _Atomic uint64_t back; /* the latest time at which one returned after it */
     _Atomic uint64_t ops[MOST], errors[MOST], history[MOST];
 } board;
 
@@ -32,7 +31,7 @@ typedef struct plan {
     const char *name;
     int ranks;
     unsigned victims; /* kill themselves, as bits */
-    bool chained;     /* rank 0 does when it hears of the first */
+    bool chained;     /* rank 0 does when it learns of the first failure */
     bool twice;       /* two threads */
     uint64_t seed;
     const char *verify;
@@ -48,7 +47,7 @@ static int living(void)
     return current->ranks - __builtin_popcount(current->victims | (current->chained ? 1U : 0U));
 }
 
-/* ---- dying ------------------------------------------------------------------------------- */
+/* ---- exits ------------------------------------------------------------------------------- */
 
 static void *die_soon(void *arg)
 {
@@ -56,7 +55,7 @@ static void *die_soon(void *arg)
     const struct timespec span = {.tv_nsec = 1000000 + (long)nxt_below(&r, 30000000)};
 
     (void)arg;
-    (void)nanosleep(&span, NULL); /* at any point of the work: none is the right one */
+    (void)nanosleep(&span, NULL); /* at any point of the work: none is special */
     nxt_note_latest(&shared->died);
     (void)raise(SIGKILL);
     return NULL;
@@ -74,7 +73,7 @@ static void die_too(nexar_comm *comm, int rank, const char *why, void *arg)
     }
 }
 
-/* ---- operations, each with what came of it --------------------------------------------------- */
+/* ---- operations and their results --------------------------------------------------------- */
 
 /* When it returns, |c| has exactly the ranks that contributed to the result. */
 static nexar_err or_all(nexar_comm *c, bool in_place, uint64_t *mask)
@@ -113,7 +112,7 @@ static nexar_err bucketed(nexar_comm *c)
     return err;
 }
 
-/* The rank that is the root now may be another one when it returns. */
+/* The root may have another rank when it returns. */
 static nexar_err from_root(nexar_comm *c, int root, uint64_t *word)
 {
     *word = (nexar_rank(c) == root) ? 1000 + (uint64_t)own : 0;
@@ -206,7 +205,7 @@ static nexar_err run_op(nexar_comm *c, uint64_t op, uint64_t *word)
 
 /* ---- ranks ------------------------------------------------------------------------------ */
 
-/* One operation after the other; their outcomes go into the history. */
+/* One operation after another; their results are recorded in the history. */
 static void work(nexar_comm *w)
 {
     uint64_t op = 0, word, history = 0, errors = 0;
@@ -251,7 +250,7 @@ static void *barriers(void *arg)
     return NULL;
 }
 
-/* Two threads, which take turns. */
+/* Two threads, alternating. */
 static void work_twice(nexar_comm *w)
 {
     pthread_t other;
@@ -360,7 +359,7 @@ static void test_threads_take_turns(void **state)
     run_plan(&p);
 }
 
-/* ---- without a death -------------------------------------------------------------------- */
+/* ---- without a failure -------------------------------------------------------------------- */
 
 static void work_in_peace(nexar_comm *w, void *arg)
 {
@@ -377,14 +376,14 @@ static void work_in_peace(nexar_comm *w, void *arg)
         NXT_IS(w, sum == nexar_size(w));
         NXT_OK(w, nexar_allreduce(c, &one, &sum, 1, NEXAR_I32, NEXAR_SUM));
     }
-    /* Errors of one are errors of all, and nothing is broken by them. */
+    /* An error of one rank is an error of all, and breaks nothing. */
     NXT_SAYS(w,
              nexar_broadcast(c, &sum, (nexar_rank(w) == 1) ? 1 : 0, NEXAR_I32,
                              (nexar_rank(w) == 1) ? 1 : 0),
              NEXAR_EMISMATCH, "");
     NXT_IS(w, nexar_broadcast(c, &sum, 1, NEXAR_I32, 99) == NEXAR_EINVAL);
     NXT_OK(w, nexar_barrier(c));
-    NXT_OK(w, nexar_barrier(w)); /* all are out of it: revoking would end it */
+    NXT_OK(w, nexar_barrier(w)); /* all have completed it: revoking would end it */
     if (nexar_rank(w) == 2) {
         NXT_OK(w, nexar_comm_revoke(c));
     }
@@ -411,11 +410,11 @@ static void test_without_deaths_all_is_as_always(void **state)
     nexar_config_free(cfg);
 }
 
-/* ---- one that lives and does not come -------------------------------------------------------- */
+/* ---- a live rank that is late ------------------------------------------------------------- */
 
 static _Atomic int timed_out;
 
-/* Rank 0 calls when the others have given up: it gets the same result, and all continue. */
+/* Rank 0 calls when the others have timed out: it gets the same result, and all continue. */
 static void come_late(nexar_comm *w, void *arg)
 {
     int32_t v = nexar_rank(w) + 1;
@@ -429,7 +428,7 @@ static void come_late(nexar_comm *w, void *arg)
              "collective_timeout");
     (void)atomic_fetch_add(&timed_out, 1);
     v = nexar_rank(w) + 1;
-    nxt_await(&timed_out, nexar_size(w)); /* or it would be late again */
+    nxt_await(&timed_out, nexar_size(w)); /* otherwise it would be late again */
     NXT_OK(w, nexar_allreduce(w, NEXAR_IN_PLACE, &v, 1, NEXAR_I32, NEXAR_SUM));
     NXT_IS(w, v == nexar_size(w) * (nexar_size(w) + 1) / 2);
 }
@@ -450,7 +449,7 @@ static void test_the_wait_for_an_absent_rank_has_the_set_limit(void **state)
     nexar_config_free(cfg);
 }
 
-/* ---- one that leaves, and the others have an error -------------------------------------- */
+/* ---- a rank leaves, and the others get an error ------------------------------------------- */
 
 static nexar_err broken_to_host(void *ctx, void *host, const void *dev, size_t bytes, void *stream)
 {
@@ -477,7 +476,7 @@ static nexar_err synchronize(void *ctx, void *stream)
     return NEXAR_OK;
 }
 
-/* The communicators of the two that stay, and how many wait to hear of the third. */
+/* The communicators of the two that stay, and how many wait for news of the third. */
 static _Atomic(nexar_comm *) stay[2];
 
 static int waiting_to_confirm(void)

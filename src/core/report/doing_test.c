@@ -1,4 +1,4 @@
-/* doing_test.c - questions and answers as bytes and as words. */
+/* doing_test.c - questions and answers: encoding and text. */
 #include "core/report/doing.h"
 
 #include <stdio.h>
@@ -56,10 +56,10 @@ static void test_what_makes_no_sense_is_refused(void **state)
     (void)state;
     len = nx_doing_encode(&d, buf);
     assert_true(nx_doing_decode(buf, len, &back));
-    assert_false(nx_doing_decode(buf, len + 1, &back)); /* something behind it */
-    buf[5] = 4;                                         /* a flag that there is not */
+    assert_false(nx_doing_decode(buf, len + 1, &back)); /* extra bytes */
+    buf[5] = 4;                                         /* an undefined flag */
     assert_false(nx_doing_decode(buf, len, &back));
-    d.nfor = 1; /* more are listed than there are */
+    d.nfor = 1; /* more ranks listed than exist */
     len = nx_doing_encode(&d, buf);
     assert_false(nx_doing_decode(buf, len, &back));
     d = full();
@@ -69,7 +69,7 @@ static void test_what_makes_no_sense_is_refused(void **state)
     assert_false(nx_ask_decode(buf, NX_ASK_SIZE, &(nx_ask){0}));
 }
 
-/* A device has the name that its user gives it. */
+/* A device has the name that its user sets. */
 static void test_what_is_waited_for_here_may_have_any_name(void **state)
 {
     nx_doing d = {.here = "device gr\xc3\xbcn\n\033[2J"}, back;

@@ -1,4 +1,4 @@
-/* oplog_test.c - the ring of operations that have ended, and their texts. */
+/* oplog_test.c - the ring of completed operations, and their texts. */
 #include "core/report/oplog.h"
 
 #include <string.h>
@@ -34,7 +34,7 @@ static void test_the_ring_keeps_the_last(void **state)
     }
     assert_non_null(nx_oplog_at(&log, NX_OPLOG_ENTRIES - 1));
     assert_null(nx_oplog_at(&log, NX_OPLOG_ENTRIES));
-    /* Of a communicator that has done nothing: the last of any. */
+    /* A communicator without operations: the last operation of any. */
     assert_ptr_equal(nx_oplog_last(&log, 77), nx_oplog_at(&log, 0));
 }
 

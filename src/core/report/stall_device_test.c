@@ -1,5 +1,5 @@
-/* stall_device_test.c - what reports say of operations that wait for their own device, or for
- * a function of the caller. */
+/* stall_device_test.c - reports of operations that wait for their own device, or for a function of
+ * the caller. */
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -13,7 +13,7 @@
 enum { COUNT = 1000, BYTES = COUNT * sizeof(float), TENSORS = 10, WAITER = 1 };
 #define PATIENCE_NS UINT64_C(60000000000)
 
-/* Device memory is memory; the calls of the device wait while the gate is shut. */
+/* Device memory is host memory; the calls of the device wait while the gate is closed. */
 typedef struct gate {
     pthread_mutex_t lock;
     pthread_cond_t opened;
@@ -58,9 +58,9 @@ static nexar_err no_wait(void *ctx, void *stream)
 static const nexar_device slow = {
     .name = "slow", .to_host = slow_copy, .to_device = slow_copy, .synchronize = no_wait};
 
-/* ---- what is said -------------------------------------------------------------------- */
+/* ---- texts --------------------------------------------------------------------------- */
 
-/* What the oldest operation of |w| waits for here, and how many ranks it waits for. */
+/* The local wait of the oldest operation of |w|, and the number of ranks that it waits for. */
 static bool look(nexar_comm *w, char *here, uint32_t *ranks)
 {
     uint32_t whom[NX_DOING_LISTED];
@@ -193,7 +193,7 @@ static void *run_call(void *arg)
     return NULL;
 }
 
-/* A thread of |w| is in a send or a receive, whose device takes its time. */
+/* A thread of |w| is in a send or a receive, whose device is slow. */
 static void in_a_call(nexar_comm *w, bool sends, const char *says)
 {
     static call c;

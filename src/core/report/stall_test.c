@@ -1,4 +1,4 @@
-/* stall_test.c - when the stall report speaks and what it says, in virtual time. */
+/* stall_test.c - times and texts of the stall report, in virtual time. */
 #include "core/report/stall.h"
 
 #include <stdio.h>
@@ -9,7 +9,7 @@
 #define SECOND UINT64_C(1000000000)
 enum { SIZE = 200, LINES_MAX = 64 };
 
-/* One operation that waits, ranks that answer as told, and what was printed. */
+/* A waiting operation, ranks with given answers, and the printed lines. */
 typedef struct rig {
     nx_clock_manual clock;
     nx_loop *loop;
@@ -81,7 +81,7 @@ static nexar_err carry(void *ctx, uint32_t peer, const void *data, size_t len)
     assert_true(peer < SIZE);
     assert_true(nx_ask_decode(data, len, &r->asked[peer]));
     r->questions++;
-    if (r->down[peer]) { /* as msg tells it, from inside */
+    if (r->down[peer]) { /* as msg reports it, from inside */
         nx_stall_on_down(r->stall, peer, "it closed the link");
         return NEXAR_EPEER;
     }
@@ -130,7 +130,7 @@ static void teardown(rig *r)
     nx_loop_destroy(r->loop);
 }
 
-/* Lets |ns| pass, in steps as the timers want it. */
+/* Advances time by |ns|, in steps of the timers. */
 static void pass(rig *r, uint64_t ns)
 {
     const uint64_t end = r->clock.ns + ns;
@@ -195,7 +195,7 @@ static bool said(const rig *r, const char *text)
     return false;
 }
 
-/* ---- when ---------------------------------------------------------------------------- */
+/* ---- times --------------------------------------------------------------------------- */
 
 static void test_it_speaks_when_the_time_is_over_and_not_before(void **state)
 {
@@ -203,7 +203,7 @@ static void test_it_speaks_when_the_time_is_over_and_not_before(void **state)
 
     (void)state;
     setup(&r, 10 * SECOND);
-    pass(&r, 7 * SECOND); /* it does not begin with a tick */
+    pass(&r, 7 * SECOND); /* it does not begin at a tick */
     assert_int_equal(r.questions, 0);
     start(&r);
     pass(&r, 10 * SECOND - 1);
@@ -281,7 +281,7 @@ static void test_zero_means_on_demand_only(void **state)
     teardown(&r);
 }
 
-/* ---- what ---------------------------------------------------------------------------- */
+/* ---- texts --------------------------------------------------------------------------- */
 
 static void test_who_is_silent_and_who_is_gone_is_said(void **state)
 {
@@ -330,10 +330,10 @@ static void test_ranks_in_the_middle_do_not_print(void **state)
     start_collective(&r, 1, false);
     pass(&r, SECOND);
     tell_in_it(&r, 1, 2);
-    assert_int_equal(r.questions, 1); /* chains are for rank 0 */
+    assert_int_equal(r.questions, 1); /* rank 0 follows chains */
     assert_int_equal(r.nlines, 1);
     assert_int_equal(r.voices[0], NX_STALL_INFO);
-    /* The one next to the late rank speaks. */
+    /* The rank next to the late one reports. */
     r.nlines = 0;
     start_collective(&r, 2, false);
     r.op.begun_ns++;
@@ -392,7 +392,7 @@ static void test_a_deadlock_of_two_is_named(void **state)
     teardown(&r);
 }
 
-/* The rig is in recv(from rank 1, tag 7). */
+/* The operation of the rig is recv(from rank 1, tag 7). */
 static void test_a_long_message_is_no_deadlock(void **state)
 {
     static const struct {
@@ -430,7 +430,7 @@ static void test_a_local_wait_of_a_rank_is_reported(void **state)
 
     (void)state;
     setup(&r, SECOND);
-    /* Here: nobody else says it, though all that are waited for are in it. */
+    /* Local: no other rank reports it, though all that it waits for are in the operation. */
     r.here = "its on_shard (0.9 s)";
     start_collective(&r, 1, false);
     pass(&r, SECOND);
@@ -442,7 +442,7 @@ static void test_a_local_wait_of_a_rank_is_reported(void **state)
     r.op.begun_ns++;
     pass(&r, 2 * SECOND);
     assert_true(said(&r, " for its on_shard (0.9 s)"));
-    /* There: it is not one of the crowd, and no deadlock. */
+    /* Remote: it does not count as one of the waiting ranks, and no deadlock is reported. */
     r.here = NULL;
     r.nlines = 0;
     start_collective(&r, 2, true);
@@ -458,7 +458,7 @@ static void test_a_local_wait_of_a_rank_is_reported(void **state)
     teardown(&r);
 }
 
-/* |peer| has been in |text| for a while, and waits for |other| alone. */
+/* |peer| has been in |text| for some time, and waits for |other| alone. */
 static void tell_message(rig *r, uint32_t peer, const char *text, uint32_t other)
 {
     nx_doing d = {.question = r->asked[peer].question,
@@ -472,7 +472,7 @@ static void tell_message(rig *r, uint32_t peer, const char *text, uint32_t other
     nx_stall_on_answer(r->stall, peer, &d);
 }
 
-/* However long the circle is, and wherever this rank stands. */
+/* Cycles of any length, with this rank at any position. */
 static void test_a_circle_of_ranks_is_a_deadlock(void **state)
 {
     rig r;
@@ -487,7 +487,7 @@ static void test_a_circle_of_ranks_is_a_deadlock(void **state)
     assert_string_equal(r.lines[1], "deadlock: 0 -> 1 -> 2 -> 0");
     assert_int_equal(r.voices[1], NX_STALL_WARN);
     r.nlines = 0;
-    pass(&r, 20 * SECOND); /* and again; now it leads from this rank to a circle of nine */
+    pass(&r, 20 * SECOND); /* and again; now it leads from this rank to a cycle of nine */
     for (uint32_t i = 1; i < 9; i++) {
         tell_message(&r, i, "send(to rank 2, tag 7)", i + 1);
     }
@@ -535,7 +535,7 @@ static void test_a_message_that_nobody_receives_explains_the_wait(void **state)
     teardown(&r);
 }
 
-/* And warns when it serves no more. */
+/* It warns when it serves no more calls. */
 static void test_a_server_in_a_barrier_does_not_warn(void **state)
 {
     rig r;

@@ -1,6 +1,6 @@
 /*
- * state_death_test.c - a rank dies at any point of nexar_state_sync: the survivors get the same
- * verdict, and nobody keeps a mixture.
+ * state_death_test.c - a rank fails at any point of nexar_state_sync: the survivors get the same
+ * result, and none keeps a mixture.
  *
  * Rank 0 and the victim change the state in each round, and hold it; the others receive it.
  */
@@ -61,7 +61,7 @@ static nexar_err sync_until_it_fails(nexar_comm *w, bool changes, uint64_t *roun
     return err;
 }
 
-/* All of |c| have come to the same. */
+/* All ranks of |c| have the same result. */
 static void check_alike(nexar_comm *c, nexar_err err, uint64_t round)
 {
     int64_t most[3] = {(int64_t)err, (int64_t)round, -(int64_t)round};

@@ -10,7 +10,7 @@
 
 enum { LONG = 200001, SHORT = 30, RANKS = 3, FAILING = 1 };
 
-/* The state of one rank: on the device, and room to look at it. */
+/* The state of one rank: on the device, and a host buffer to check it. */
 typedef struct board {
     nxt_sim_device *device;
     nexar_state tensors[2];
@@ -77,7 +77,7 @@ static void device_memory_becomes_equal(void **state)
     nxt_local_world(RANKS, NULL, sync_devices, NULL);
 }
 
-/* All of |host| have come to |err|. */
+/* All of |host| have |err|. */
 static void check_alike(nexar_comm *host, nexar_err err)
 {
     int64_t ends[2] = {(int64_t)err, -(int64_t)err};

@@ -42,7 +42,7 @@ static int is(const job *j, uint64_t seed)
            nxt_filled(j->step, sizeof(j->step), seed + 200);
 }
 
-/* ---- who wins -------------------------------------------------------------------------------- */
+/* ---- election ----------------------------------------------------------------------------- */
 
 static void sync_equal(nexar_comm *w, void *arg)
 {
@@ -92,7 +92,7 @@ static void the_highest_revision_wins(void **state)
     }
 }
 
-/* All have one revision; ranks 1 and 2 hold what nobody else does. */
+/* All have one revision; ranks 1 and 2 hold unique contents. */
 static void sync_majority(nexar_comm *w, void *arg)
 {
     const int rank = nexar_rank(w);
@@ -191,7 +191,7 @@ static void every_holder_sends_a_part_and_each_byte_goes_once_to_each_receiver(v
     }
 }
 
-/* ---- what is refused -------------------------------------------------------------------- */
+/* ---- errors ------------------------------------------------------------------------------- */
 
 static void sync_other_names(nexar_comm *w, void *arg)
 {
@@ -220,7 +220,7 @@ static void sync_other_names(nexar_comm *w, void *arg)
         NXT_IS(w, is(j, (uint64_t)nexar_rank(w)) && (revision == 1 + (uint64_t)nexar_rank(w)));
         NXT_IS(w, !r.updated && (r.received == 0));
     }
-    /* And the communicator is as it was. */
+    /* And the communicator is intact. */
     NXT_OK(w, nexar_state_sync(w, j->tensors, TENSORS, &revision, &r));
     NXT_IS(w, is(j, 2) && r.updated);
     free(j);
@@ -328,7 +328,7 @@ static void many_tensors_that_differ_anywhere_become_equal(void **state)
     nxt_local_world(5, NULL, sync_many, NULL);
 }
 
-/* ---- with requests beside it, and with recovery ---------------------------------------------- */
+/* ---- concurrent requests, and recovery ---------------------------------------------------- */
 
 static void sync_beside(nexar_comm *w, void *arg)
 {
@@ -373,10 +373,10 @@ static void every_recovery_setting_gives_the_same(void **state)
     with("quorum", "majority", "verify", "off");
 }
 
-/* ---- without memory --------------------------------------------------------------------- */
+/* ---- out of memory ------------------------------------------------------------------------ */
 
-/* Among several ranks an allocation may be that of a message, without which a link ends: the
- * parts that several ranks need have tests of their own. */
+/* With several ranks a failed allocation may end a link: the parts that need several ranks have
+ * tests of their own. */
 static void sync_short_of_memory(nexar_comm *w, void *arg)
 {
     (void)arg;
@@ -386,7 +386,7 @@ static void sync_short_of_memory(nexar_comm *w, void *arg)
         nexar_sync_report r;
         const nexar_err err = nexar_state_sync(w, j->tensors, TENSORS, &revision, &r);
 
-        /* One thing is tried twice: the agreement, for which other ranks would wait. */
+        /* One step is retried: the agreement, for which other ranks would wait. */
         NXT_IS(w, (err == NEXAR_OK) || ((err == NEXAR_ENOMEM) && nx_alloc_failed()));
         NXT_IS(w, is(j, 3) && (revision == 4) && (r.updated == (err == NEXAR_OK)));
         free(j);

@@ -1,4 +1,4 @@
-/* state_table_test.c - tables of names are written, compared and described. */
+/* state_table_test.c - tables of names are encoded, compared and described. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,7 +12,7 @@ static const nexar_state here[N] = {{"a", some, 4, NEXAR_F32},
                                     {"", some, 0, NEXAR_I8},
                                     {"weights of layer 2", some, 1, NEXAR_STRUCT(24)}};
 
-/* The table of |n| |tensors|; its size to |*size|. */
+/* The table of |n| |tensors|; stores its size in |*size|. */
 static uint8_t *write(const nexar_state *tensors, size_t n, size_t *size)
 {
     static uint8_t table[ROOM];

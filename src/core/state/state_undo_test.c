@@ -1,4 +1,4 @@
-/* state_undo_test.c - what was replaced is put back, whatever it held. */
+/* state_undo_test.c - replaced contents are restored, whatever they were. */
 #include <stdlib.h>
 #include <string.h>
 

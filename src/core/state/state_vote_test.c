@@ -1,4 +1,5 @@
-/* state_vote_test.c - winners, and that the plan brings them to every rank that lacks them. */
+/* state_vote_test.c - the election, and a plan that delivers the winners to every rank that lacks
+ * them. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -54,7 +55,7 @@ static void the_majority_of_the_newest_wins_and_a_tie_goes_to_the_lowest(void **
     assert_int_equal(winner("aabbb", "22111", 2), 0);
 }
 
-/* What |plan| brings to |rank|, byte by byte, is marked in |got|. */
+/* Marks in |got|, byte by byte, what |plan| delivers to |rank|. */
 static void deliver(const nx_state_plan *plan, uint32_t rank, uint8_t *got)
 {
     for (size_t i = 0; i < plan->distribution.n; i++) {

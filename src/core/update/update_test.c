@@ -1,6 +1,6 @@
 /*
- * update_test.c - worlds that change: ranks as processes that join, leave and die, and
- * ranks as threads for what needs none of that.
+ * update_test.c - worlds that change: ranks as processes that join, leave and fail, and ranks as
+ * threads where that suffices.
  */
 #include <pthread.h>
 #include <signal.h>
@@ -22,19 +22,18 @@
 
 enum { MOST = 8, LARGE = 1 << 18, TAG = 5, FN = 3 };
 
-/* What processes tell each other beside nexar; by the number that each was started
- * with. */
+/* Shared memory of the processes, besides nexar; by the number of the process. */
 typedef struct board {
     nxt_cast_board cast;
     _Atomic int leave[MOST]; /* it is to leave */
     _Atomic int stop;        /* all are to end */
     _Atomic int left[MOST];  /* it has */
-    _Atomic int ended[MOST]; /* it has ended well */
+    _Atomic int ended[MOST]; /* it has ended successfully */
     _Atomic uint64_t steps[MOST];
-    _Atomic uint64_t links[MOST]; /* that it has ever made */
-    _Atomic uint64_t met[MOST];   /* whom it has ever seen */
-    _Atomic uint64_t peers[MOST]; /* of which it has a memory */
-    _Atomic int formed, held;     /* ranks that are in the world; that wait outside of nexar */
+    _Atomic uint64_t links[MOST]; /* number ever made */
+    _Atomic uint64_t met[MOST];   /* members ever seen */
+    _Atomic uint64_t peers[MOST]; /* from which it has a value */
+    _Atomic int formed, held;     /* ranks in the world; ranks that wait outside of nexar */
 } board;
 
 static board *shared;
@@ -43,13 +42,13 @@ static const char *min_world = "0", *max_world = "0";
 
 /* ---- a rank ------------------------------------------------------------------------------ */
 
-/* Whether the error is one after which update makes the world whole again. */
+/* Whether nexar_comm_update repairs the world after this error. */
 static bool is_failure(nexar_err err)
 {
     return (err == NEXAR_EPEER) || (err == NEXAR_EREVOKED);
 }
 
-/* One step: who is there, does anybody want to stop; and some bytes. */
+/* One step: exchanges the live ranks, whether any rank wants to stop, and some bytes. */
 static nexar_err step(nexar_comm *w, int me, bool *stop)
 {
     static float large[LARGE];
@@ -57,8 +56,8 @@ static nexar_err step(nexar_comm *w, int me, bool *stop)
                     (int64_t)atomic_load(&shared->steps[me])};
     nexar_err err = nexar_allreduce(w, NEXAR_IN_PLACE, v, 4, NEXAR_I64, NEXAR_SUM);
 
-    /* A step that has ended well for some may not have for others: only what all know
-     * tells them what comes next. */
+    /* A step may succeed on some ranks only: the next step depends only on values that all ranks
+     * know. */
     if ((err == NEXAR_OK) && (v[3] % 4 == 0)) {
         for (size_t i = 0; i < LARGE; i++) {
             large[i] = 1;
@@ -73,7 +72,7 @@ static nexar_err step(nexar_comm *w, int me, bool *stop)
         NXT_IS(w, __builtin_popcountll((unsigned long long)v[1]) == nexar_size(w));
         atomic_fetch_or(&shared->met[me], (uint64_t)v[1]);
         atomic_fetch_add(&shared->steps[me], 1);
-        atomic_store(&shared->cast.seen[me], (uint64_t)v[1]); /* at last: it is waited for */
+        atomic_store(&shared->cast.seen[me], (uint64_t)v[1]); /* finally: others wait for it */
         *stop = (v[2] > 0);
     }
     return err;
@@ -135,7 +134,7 @@ static nexar_comm *join_world(int rank)
     set(cfg, "join", shared->cast.join);
     set(cfg, "min_world", min_world);
     set(cfg, "max_world", max_world);
-    set(cfg, "heartbeat_timeout", "1m"); /* the machine may be slow; who is killed is seen */
+    set(cfg, "heartbeat_timeout", "1m"); /* the machine may be slow; a kill is visible */
     if (rank >= 0) {
         (void)snprintf(number, sizeof(number), "%d", rank);
         set(cfg, "rank", number);
@@ -171,7 +170,7 @@ static void rank_main(int me, bool first)
     _exit(0);
 }
 
-/* ---- the test's side ---------------------------------------------------------------------- */
+/* ---- the test itself ---------------------------------------------------------------------- */
 
 static nexar_seed *begin_with(int ranks, void (*body)(int me, bool first))
 {
@@ -197,7 +196,7 @@ static void await_left(int me)
     assert_int_equal(shared->left[me], 1);
 }
 
-/* Old connections stay, and no more were made than there were others. */
+/* Existing connections stay, and no more were made than there are other ranks. */
 static void check_links(uint64_t mask)
 {
     for (int me = 0; me < MOST; me++) {
@@ -225,7 +224,7 @@ static void finish(nexar_seed *seed, uint64_t mask)
     nxt_unshare(shared, sizeof(*shared));
 }
 
-/* ---- without anybody who joins ------------------------------------------------------------ */
+/* ---- without joiners ---------------------------------------------------------------------- */
 
 static void test_failed_ranks_are_dropped(void **state)
 {
@@ -281,7 +280,7 @@ static void test_fewer_than_min_world_do_not_continue(void **state)
     await_world(0xf);
     (void)nxt_cast_strike(&cast, 3);
     await_world(0x7);
-    atomic_store(&shared->leave[1], 1); /* may not, it is needed */
+    atomic_store(&shared->leave[1], 1); /* not allowed, it is needed */
     steps = atomic_load(&shared->steps[0]);
     while (atomic_load(&shared->steps[0]) < steps + 20) {
         nxt_nap();
@@ -321,14 +320,15 @@ static void test_some_join_one_leaves_and_one_dies_at_once(void **state)
     (void)nxt_cast_strike(&cast, 1);
     await_left(0);
     await_world(0x1c);
-    (void)nxt_cast_strike(&cast, 2); /* the last of the first */
+    (void)nxt_cast_strike(&cast, 2); /* the last of the initial ranks */
     await_world(0x18);
     nxt_cast_start(&cast, 5, NXT_LATER);
     await_world(0x38);
     finish(seed, 0x38);
 }
 
-/* Outside of nexar until |joiners| wait at the seed and a death is known, on each of |ranks|. */
+/* Waits outside of nexar until |joiners| wait at the seed and a failure is known, on each of
+ * |ranks|. */
 static void hold(nexar_comm *w, uint32_t joiners, int ranks)
 {
     const uint64_t end = nxt_now_ns() + UINT64_C(60000000000);
@@ -353,7 +353,7 @@ static void hold(nexar_comm *w, uint32_t joiners, int ranks)
 static void is_changed(nexar_comm *w, nexar_change_kind kind, int first, size_t count)
 {
     int ranks[MOST] = {-1, -1};
-    size_t n = 1; /* too small where there are two */
+    size_t n = 1; /* too small if there are two */
 
     NXT_OK(w, nexar_last_change_ranks(w, kind, ranks, &n));
     NXT_IS(w, (n == count) && (ranks[1] == -1));
@@ -375,7 +375,7 @@ static void on_change(nexar_comm *w, const nexar_change *change, void *arg)
     atomic_fetch_add(&changes, 1);
 }
 
-/* Of four, 0 leaves and 1 dies; 4 and 5 join. */
+/* Of four, 0 leaves and 1 fails; 4 and 5 join. */
 static void held_main(int me, bool first)
 {
     nexar_comm *w = join_world(first ? me : -1);
@@ -567,7 +567,7 @@ static void test_without_a_change_all_is_as_it_was(void **state)
     run_local(3, nothing_changes);
 }
 
-/* What old worlds leave behind is forgotten, when all are done with it. */
+/* The state of old worlds is freed, when all ranks have finished with it. */
 static void await_forgotten(nexar_comm *w)
 {
     const uint64_t end = nxt_now_ns() + UINT64_C(60000000000);
@@ -586,8 +586,8 @@ static void await_forgotten(nexar_comm *w)
     NXT_IS(w, w->world->incarnations.next == w->world->incarnations.prev);
 }
 
-/* Rank 1 leaves; what the others have set on the world, and their other communicators,
- * stay; what waits on the old world ends. */
+/* Rank 1 leaves.  Settings that the others have made on the world, and their other communicators,
+ * stay; operations that wait on the old world end. */
 static void one_leaves(nexar_comm **w)
 {
     const int me = nexar_rank(*w), next = (me == 0) ? 1 : 0;
@@ -658,7 +658,7 @@ static void test_all_may_leave(void **state)
     all_leave(&w);
 }
 
-/* One has revoked the world: all have another one, of the same ranks. */
+/* One rank has revoked the world: all get another one, of the same ranks. */
 static void revoked(nexar_comm **w)
 {
     nexar_change c;
@@ -679,7 +679,7 @@ static void revoked(nexar_comm **w)
         err = nexar_barrier(*w);
     }
     await_forgotten(*w);
-    (void)nexar_barrier(*w); /* nobody finalizes before; it may be revoked */
+    (void)nexar_barrier(*w); /* no rank finalizes before; it may be revoked */
 }
 
 static void test_a_revoked_world_is_made_again(void **state)
@@ -688,8 +688,8 @@ static void test_a_revoked_world_is_made_again(void **state)
     run_local(3, revoked);
 }
 
-/* Rank 0 has no memory for its |oom|th allocation in an update in which rank 1 leaves: it leaves
- * the world, and the others continue without it. */
+/* Rank 0 has no memory for its |oom|th allocation in an update in which rank 1 leaves: rank 0
+ * leaves the world, and the others continue without it. */
 static long oom;
 static _Atomic bool failed;
 
@@ -699,7 +699,7 @@ static void short_of_memory(nexar_comm **w)
     nexar_err err = nexar_barrier(*w); /* which rank 0 may have left, and more */
 
     NXT_IS(*w, (err == NEXAR_OK) || is_failure(err));
-    NXT_OK(*w, nexar_on_failure(*w, on_failure, NULL)); /* which the next world is to have */
+    NXT_OK(*w, nexar_on_failure(*w, on_failure, NULL)); /* for the next world */
     if (me == 1) {
         NXT_OK(*w, nexar_comm_leave(*w));
     }

@@ -1,4 +1,4 @@
-/* early_links_test.c - links of members that are a view ahead: held, let in, or closed. */
+/* early_links_test.c - links of members that are one view ahead: held, accepted, or closed. */
 #include <string.h>
 
 #include "base/alloc.h"
@@ -10,13 +10,13 @@
 
 enum { AHEAD = 77 }; /* the member that is */
 
-/* A link that takes everything and says when it is closed. */
+/* A link that accepts everything and reports when it is closed. */
 typedef struct fake {
     nx_link base;
     int closed, frames, late;
 } fake;
 
-/* What is said by one that is closed, and would be freed. */
+/* The state of a closed link, which would be freed. */
 static void on_late_frame(void *ctx, nx_link *link, nx_lane lane, const void *data, size_t len)
 {
     (void)ctx;
@@ -46,7 +46,7 @@ static void close_fake(nx_link *link, bool drain)
 
 static const nx_link_ops fake_ops = {.name = "fake", .send_frame = take_frame, .close = close_fake};
 
-/* As much of a world as links need: this rank in slot 0 of two. */
+/* The part of a world that links need: this rank in slot 0 of two. */
 static void make(nx_world *world, uint64_t second)
 {
     nx_view *view = nx_view_create(2);
@@ -109,14 +109,14 @@ static void test_early_reports_count_when_the_view_is_installed(void **state)
     nx_early_links_deliver(&world);
     assert_false(nx_early_links_has(&world, AHEAD));
     assert_ptr_equal(nx_msg_link(world.msg, 1), &f.base);
-    assert_int_equal(f.frames, 1); /* our greeting */
+    assert_int_equal(f.frames, 1); /* this rank's greeting */
     assert_true(nx_msg_iprobe(world.msg, 1, c, 9, &found) && (found.bytes == 2));
     assert_int_equal(f.closed, 0);
     end(&world);
     assert_int_equal(f.closed, 1);
 }
 
-/* One who joins may be dialled before the seed has told it of its world. */
+/* A joiner may be dialled before it has the view from the seed. */
 static void test_an_early_connection_is_accepted_later(void **state)
 {
     fake first = {.base.ops = &fake_ops}, second = first;
@@ -169,7 +169,7 @@ static void test_a_certificate_does_not_admit_a_process_outside_the_view(void **
 
     (void)state;
     make(&world, AHEAD);
-    nx_links_accept(&world, &f.base, AHEAD + 1); /* one that has left, or was never let in */
+    nx_links_accept(&world, &f.base, AHEAD + 1); /* a member that has left, or was never admitted */
     assert_true((f.closed == 1) && !nx_early_links_has(&world, AHEAD + 1));
     nx_links_accept(&world, &self.base, 1);
     assert_true((self.closed == 1) && !nx_early_links_has(&world, 1));
@@ -177,7 +177,7 @@ static void test_a_certificate_does_not_admit_a_process_outside_the_view(void **
     end(&world);
 }
 
-/* At the addresses of the rank is another process: a network error for callers. */
+/* Another process is at the addresses of the rank: a network error for callers. */
 static void test_a_peer_that_is_not_believed_cannot_be_reached(void **state)
 {
     const nx_context c = {.comm = 5, .kind = 1, .class = NX_CLASS_USER};
@@ -200,7 +200,7 @@ static void test_a_peer_that_is_not_believed_cannot_be_reached(void **state)
     end(&world);
 }
 
-/* Nobody may make this rank keep much: it has no credit. */
+/* The memory that a peer makes this rank keep is bounded: the peer has no credit. */
 static void test_a_peer_that_sends_too_much_is_closed(void **state)
 {
     static uint8_t much[40 << 10];
@@ -232,7 +232,7 @@ static void test_a_peer_that_sends_too_many_empty_frames_is_closed(void **state)
     end(&world);
 }
 
-/* What it said is nonsense: the link is closed in the midst of it, and that is all. */
+/* A kept frame is invalid: the link is closed during the replay, without other effects. */
 static void test_a_peer_that_sends_garbage_is_read_no_further(void **state)
 {
     nx_world world;

@@ -1,4 +1,4 @@
-/* elastic_seed_test.c - an embedded seed reports what happens, and ranks hand on how to join. */
+/* elastic_seed_test.c - an embedded seed reports its events, and ranks hand out the join string. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -58,7 +58,7 @@ static void *join_in_thread(void *by)
     return join(by);
 }
 
-/* A rank that joins by what another rank has given it. */
+/* A rank that joins by the join string of another rank. */
 static void *join_later(void *by)
 {
     nexar_comm *w = join(by);

@@ -1,4 +1,4 @@
-/* fork_guard_test.c - a child by fork cannot use its parent's world, nor disturb it. */
+/* fork_guard_test.c - a forked child cannot use its parent's world, nor disturb it. */
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -13,7 +13,7 @@ static int refused(nexar_err err)
     return (err == NEXAR_EINVAL) && (strstr(nexar_last_error(), "was forked") != NULL);
 }
 
-/* In the child: how many of all sorts of calls are refused; all, and at once. */
+/* In the child: counts the rejected calls of all kinds; all must be rejected at once. */
 static int count_refusals(nexar_comm *w, nexar_comm *c, nexar_request *req)
 {
     nexar_comm *made = NULL, *world = w;
@@ -68,7 +68,7 @@ static void fork_in_a_world(nexar_comm *w, void *arg)
     }
     NXT_IS(w, waitpid(child, &status, 0) == child);
     NXT_IS(w, WIFEXITED(status) && (WEXITSTATUS(status) == REFUSALS));
-    /* Nobody has noticed. */
+    /* The ranks are unaffected. */
     NXT_OK(w, nexar_barrier(c));
     NXT_OK(w, nexar_send(w, &status, sizeof(status), 1 - nexar_rank(w), TAG));
     NXT_OK(w, nexar_wait(&req, NULL));
@@ -83,7 +83,7 @@ static void test_a_child_by_fork_has_no_world(void **state)
     nxt_local_world(2, NULL, fork_in_a_world, NULL);
 }
 
-/* It may make one of its own. */
+/* The child may create a world of its own. */
 static void test_a_child_by_fork_can_make_a_world(void **state)
 {
     nexar_comm *w = NULL, *own = NULL;

@@ -1,6 +1,6 @@
 /*
  * joining_test.c - one of the joining ranks is stopped while it is admitted: the other joiners and
- * the members continue as soon as it is known to be silent, and nobody else is lost.
+ * the members continue as soon as its silence is detected, and no other rank is lost.
  */
 #include <signal.h>
 #include <stdatomic.h>
@@ -15,15 +15,15 @@
 
 enum { FIRST = 2, STOPPED = 2, OTHER = 3, ALL = 4, SMALL = 16 };
 static const uint64_t MS = 1000000;
-/* heartbeat_timeout, heartbeat_interval, and time for a busy machine, far from the 10 s of the
- * seed. */
+/* heartbeat_timeout, heartbeat_interval, and a margin for a busy machine, far below the seed's 10
+ * s. */
 static const uint64_t BOUND_MS = 2000 + 200 + 2500;
 
 typedef struct board {
     nxt_cast_board cast;
     _Atomic int formed, waiting, go, done;
     _Atomic uint64_t began_ns;
-    _Atomic uint64_t took_ms[ALL]; /* from the call of the update until this one went on */
+    _Atomic uint64_t took_ms[ALL]; /* from the call of the update until this one continued */
 } board;
 
 static board *shared;
