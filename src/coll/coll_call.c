@@ -26,8 +26,7 @@ _Static_assert(KIND_BITS + VARIANT_BITS + DTYPE_BITS + OP_BITS + ROOT_BITS + REC
                "a fingerprint fills its word");
 _Static_assert(NX_COLL_KINDS <= 1 << KIND_BITS, "kinds fit");
 _Static_assert(NX_VARIANTS <= 1 << VARIANT_BITS, "guises fit");
-/* Element types and operations of the application have one code; which they are is in the recipe.
- */
+/* Element types and operations of the application share one code; the recipe identifies them. */
 enum { STRUCT_CODE = (1 << DTYPE_BITS) - 1, USER_CODE = (1 << OP_BITS) - 1 };
 _Static_assert(NX_DTYPES <= (int)STRUCT_CODE, "dtypes fit");
 _Static_assert(NX_OPS <= (int)USER_CODE, "ops fit");

@@ -3,7 +3,7 @@
  *
  * Most steps access exactly the extent of an earlier step: one search finds that extent, and it is
  * changed in place. Otherwise the range is cut out of the tree, rewritten in order, and joined
- * again. Nodes and readers live in two arrays and are named by index, so that a schedule of a
+ * again. Nodes and readers are in two arrays and referenced by index, so that a schedule of a
  * million steps costs a handful of allocations.
  */
 #include "coll/hazard.h"
@@ -67,7 +67,7 @@ void nx_hazards_destroy(nx_hazards *h)
 
 /* ---- the two pools ------------------------------------------------------------------- */
 
-/* Makes room for one more; false when there is none. */
+/* Makes room for one more; false: no memory. */
 static bool reserve(void **array, uint32_t used, uint32_t *room, size_t size)
 {
     if (used < *room) {
@@ -301,12 +301,12 @@ static bool read_extent(nx_hazards *h, uint32_t i, nx_step_id step)
 
 /* A read range: the tree becomes |out|. */
 typedef struct reading {
-    size_t at; /* all before is done */
+    size_t at; /* everything before it is done */
     nx_step_id step;
     uint32_t out;
 } reading;
 
-/* Elements [r->at, hi) that no step has touched: now they have a reader. */
+/* Elements [r->at, hi), which no step has accessed: records their reader. */
 static bool read_gap(nx_hazards *h, reading *r, size_t hi)
 {
     if (r->at >= hi) {
@@ -377,7 +377,7 @@ nexar_err nx_hazards_read(nx_hazards *h, nx_ref ref, size_t len, nx_step_id step
 
 /* ---- writing ------------------------------------------------------------------------- */
 
-/* Waits for all of tree |t|, and frees it. */
+/* Adds dependencies on all extents of tree |t|, and frees it. */
 static bool write_tree(nx_hazards *h, uint32_t t, nx_step_id step) // NOLINT(misc-no-recursion)
 {
     if (t == NIL) {

@@ -38,7 +38,7 @@ nexar_err nx_hosts_create(nx_hosts **out, const uint32_t *labels, uint32_t ranks
     hosts->ranks = ranks;
     hosts->n = number(labels, ranks, of, order);
     for (uint32_t r = 0; r < ranks; r++) {
-        place[r] = first[of[r] + 1]++; /* counted first, summed up then */
+        place[r] = first[of[r] + 1]++; /* counted first, then summed */
     }
     hosts->least = ranks;
     for (uint32_t h = 0; h < hosts->n; h++) {

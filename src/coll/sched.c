@@ -12,7 +12,7 @@ _Static_assert(NX_MAX_SEGMENTS >= 1024 * 1024, "a transfer may be cut in 1 Mi se
 _Static_assert(NX_ROUND_BITS + NX_SEGMENT_BITS <= 40,
                "24 bits of a tag are left for number and part");
 
-/* Which of its references a kind reads and writes. */
+/* The references that each kind reads and writes. */
 static const struct {
     bool reads_a, reads_b, writes_dst;
 } touches[NX_STEP_KINDS] = {
@@ -219,7 +219,7 @@ static nx_ref framed_ref(const nx_sched_frame *frame, nx_ref ref)
     return ref;
 }
 
-/* |step| of a team as one of all ranks. */
+/* Converts |step| of a team into a step of all ranks. */
 static nx_step framed(const nx_sched *s, nx_step step)
 {
     const nx_sched_frame *frame = s->frame;

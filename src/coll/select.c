@@ -1,4 +1,4 @@
-/* select.c - the table that chooses algorithms, and the rules put before it. */
+/* select.c - the table that selects algorithms, and the rules that precede it. */
 #include "coll/select.h"
 
 #include <stdio.h>
@@ -13,7 +13,7 @@
 #define ANY    UINT64_MAX
 #define MANY   UINT32_MAX
 
-/* Which worlds a row is for, by where their ranks are. */
+/* The worlds that a row is for, by the placement of their ranks. */
 typedef enum where {
     ALL,   /* any */
     MIXED, /* several hosts, several ranks on some: the ranks of a host share its wire */
@@ -34,7 +34,7 @@ typedef struct row {
 } row;
 
 /*
- * The first row of a kind that fits is taken; the last one of a kind fits everything. An exscan
+ * The table uses the first row of a kind that fits; the last row of a kind always fits. An exscan
  * uses the rows of scan: both send the same messages.
  *
  * The boundaries come from the cost model (nexar plan --sweep) at its defaults: 20 us and 10 Gbit
@@ -156,7 +156,7 @@ enum { ROWS = sizeof(table) / sizeof(table[0]) };
 /* ---- rules --------------------------------------------------------------------------- */
 
 typedef struct rule {
-    const nx_algorithm *algorithm; /* its kind is the rule's */
+    const nx_algorithm *algorithm; /* its kind is the rule's kind */
     uint64_t from, below;
 } rule;
 

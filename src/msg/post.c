@@ -35,7 +35,7 @@ static void post(nx_msg *m, nx_req *r)
     nx_ask_posted(m, r);
 }
 
-/* Meets the oldest message that fits, or waits. */
+/* Matches the oldest fitting message, or waits. */
 static void start(nx_msg *m, nx_req *r)
 {
     nx_held *held = nx_match_find(&m->match, &r->recv.posted.key);
@@ -92,7 +92,7 @@ void nx_msg_probe(nx_msg *m, nx_req *req, uint32_t peer, nx_context context, uin
     nx_post_begin(m, req, NX_REQ_PROBE, &key, context);
 }
 
-/* Whether a peer that holds messages back has one that fits. */
+/* Whether a peer that holds messages back has a matching one. */
 static bool glance(nx_msg *m, const nx_key *key, nx_context context, nx_req *found)
 {
     bool seen = false;

@@ -1,8 +1,9 @@
 /*
  * recv.c - from envelopes and fragments to receives.
  *
- * A message with a posted receive costs only the delivery. Otherwise it waits as an nx_inbound. A
- * receive that takes it gets the bytes that have arrived and requests the rest.
+ * A message with a posted receive costs only the delivery. Otherwise the message waits as an
+ * nx_inbound. A receive that takes the message gets the bytes that have arrived and requests the
+ * rest.
  */
 #include "base/alloc.h"
 #include "msg/engine.h"
@@ -501,7 +502,7 @@ void *nx_recv_want(nx_peer *p, uint64_t id, uint64_t off, size_t *len)
     part = (off < in->eager) ? 0 : 1;
     end = (part == 0) ? in->eager : in->upto;
     if ((off != ((part == 0) ? in->got : in->rest)) || (off >= end)) {
-        return NULL; /* invalid; nx_recv_data reports it */
+        return NULL; /* invalid id; nx_recv_data reports it */
     }
     if (*len > end - off) {
         *len = (size_t)(end - off);

@@ -330,7 +330,7 @@ void nx_msg_send_stream(nx_msg *m, nx_req *req, uint32_t peer, nx_context contex
 
 /* ---- events from the receiver -------------------------------------------------------- */
 
-/* Completes |r| if nothing is left to do for it. */
+/* Completes |r| if nothing is left to do. */
 static void settle(nx_msg *m, nx_req *r)
 {
     if ((r->send.parts_out == 0) && !(r->state & NX_REQ_UNCLEAR)) {
@@ -487,7 +487,7 @@ bool nx_send_cancel(nx_msg *m, nx_req *r)
         nx_req_fail(m, r, NEXAR_ECANCELED, "%s", why);
     } else if (r->state & NX_REQ_QUEUED) {
         nx_queue_remove(p, r);
-        nx_queue_pump(p, r->context.class); /* the last one ends the fetching */
+        nx_queue_pump(p, r->context.class); /* the last fetched message ends the fetching */
         nx_req_fail(m, r, NEXAR_ECANCELED, "%s", why);
     } else if (((r->state & (NX_REQ_UNCLEAR | NX_REQ_PULLED)) == NX_REQ_UNCLEAR) && !p->doomed) {
         retract(p, r);

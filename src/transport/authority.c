@@ -78,7 +78,7 @@ static nexar_err import_key(gnutls_x509_privkey_t *out, const char *text, size_t
     return NEXAR_OK;
 }
 
-/* |key| NULL: a new one. */
+/* |key| NULL: creates a new key. */
 static nexar_err create(nx_authority **out, const nx_job_id *job, const char *key, size_t len)
 {
     nx_authority *a = nx_zalloc(sizeof(*a));

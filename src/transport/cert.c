@@ -7,7 +7,7 @@
 #include <string.h>
 
 enum {
-    NAME_ROOM = 80,   /* "nexar://" + 32 + "/" + 20 + 0 and some */
+    NAME_ROOM = 80,   /* "nexar://" + 32 + "/" + 20 + 0, with a reserve */
     SERIAL_SIZE = 16, /* random, so no two certificates share one */
     JOB_DIGITS = 2 * NX_JOB_SIZE,
 };
@@ -206,7 +206,7 @@ static int set_serial(gnutls_x509_crt_t crt)
     return (rc < 0) ? rc : gnutls_x509_crt_set_serial(crt, serial, sizeof(serial));
 }
 
-/* From 1970 without an end (RFC 5280, 4.1.2.5): for readers that look at dates. */
+/* From 1970 without an end (RFC 5280, 4.1.2.5): for readers that check dates. */
 static int set_dates(gnutls_x509_crt_t crt)
 {
     const int rc = gnutls_x509_crt_set_activation_time(crt, 0);

@@ -13,7 +13,7 @@
  */
 #include "coll/algorithms.h"
 
-/* Elements of the |n| blocks from that of |rank| on. */
+/* The elements of |n| consecutive blocks, from the block of |rank| on. */
 static size_t blocks_from(const nx_split *blocks, uint32_t rank, uint32_t n)
 {
     size_t sum = 0;

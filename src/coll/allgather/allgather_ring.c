@@ -29,7 +29,7 @@ void nx_allgather_ring_forecast(const nx_coll *c, size_t segment, nx_forecast *f
     const nx_cost_stream stream = nx_cost_stream_of((size_t)cost.most, segment);
     const uint32_t hops = c->size - 1;
 
-    /* All but the block of the next rank. */
+    /* All blocks except the next rank's. */
     f->messages = (hops > 0) ? cost.segments - cost.least_segments : 0;
     f->sent = (hops > 0) ? nx_split_sum(&blocks) - cost.least : 0;
     f->rounds = (cost.most > 0) ? hops : (hops > 0);

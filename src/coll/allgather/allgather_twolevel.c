@@ -5,8 +5,8 @@
  *     rounds: 1 inside the hosts, ceil(log2 hosts) between them, a tree inside
  *     sent by a leader: all blocks but those of its host, and all log2 of its host
  *
- * Best for short blocks on hosts with several ranks.  Where the ranks of a host do not
- * follow one another the blocks are put in order at the end.
+ * Best for short blocks on hosts with several ranks. Where the ranks of a host are not consecutive,
+ * the blocks are put in order at the end.
  */
 #include "coll/algorithms.h"
 #include "coll/building_blocks/levels.h"

@@ -1,7 +1,6 @@
 /*
- * allreduce_halving_doubling.c - allreduce for middle sizes and many ranks:
- * recursive halving leaves one block of the result at each place, recursive
- * doubling spreads them.
+ * allreduce_halving_doubling.c - allreduce for middle sizes and many ranks: recursive halving
+ * leaves one block of the result at each place, recursive doubling distributes the blocks.
  *
  *     rounds: 2 log2 size (two more when the size is no power of two)
  *     sent by each rank: 2 count (size - 1) / size for a power of two;
@@ -62,7 +61,7 @@ void nx_allreduce_halving_doubling_forecast(const nx_coll *c, size_t segment, nx
     }
     f->messages = 2 * nx_fold_rounds(fold) + (fold.rest > 0);
     f->rounds = (c->count > 0) ? 2 * nx_fold_rounds(fold) : 1;
-    /* Place 0: all blocks but its own when halving, its own first when doubling. */
+    /* Place 0: all blocks except its own in halving, its own first in doubling. */
     f->sent = c->count;
     if (fold.rest > 0) {
         /* A guest lengthens the chain where the block opposite to its host's is

@@ -3,7 +3,7 @@
  *
  * In round k each rank exchanges its partial result with the rank whose place differs in bit k, and
  * both add the two. Both add the same two numbers, and addition is commutative to the bit, so all
- * end with the same bits.
+ * ranks end with the same bits.
  *
  *     rounds: log2 size (two more when the size is no power of two)
  *     sent by each rank: count log2 size

@@ -10,9 +10,8 @@
  *
  * Best when bandwidth counts more than latency; with segments (the pipelined ring) a rank receives,
  * reduces and sends concurrently. Works for any size and count; with count < size some blocks are
- * empty. The order of the reduction differs from block to block but not from rank to rank: all
- * ranks end with the same bits. Patarasuk and Yuan, "Bandwidth optimal all-reduce algorithms",
- * 2009.
+ * empty. The order of the reduction differs between blocks but not between ranks: all ranks end
+ * with the same bits. Patarasuk and Yuan, "Bandwidth optimal all-reduce algorithms", 2009.
  */
 #include "coll/algorithms.h"
 #include "coll/building_blocks/ring.h"

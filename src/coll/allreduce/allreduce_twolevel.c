@@ -1,12 +1,12 @@
 /*
  * allreduce_twolevel.c - allreduce inside the hosts, between them, and inside again.
  *
- * The vector is cut in parts, one for each leader of a host: as many as every host has ranks, or
- * one for short vectors. Inside a host each rank sends each leader its part of the vector, and the
- * leader adds up the parts. Then the leaders of the same part, one on each host, reduce it between
- * the hosts. Finally each leader sends its part to the other ranks of its host. On each host one
- * rank reduces a part, and between the hosts the algorithm gives every rank the same bits: so all
- * ranks end with the same bits.
+ * The vector is cut into parts, one for each leader of a host: the smallest number of ranks of a
+ * host, or one for short vectors. Inside a host each rank sends each leader its part of the vector,
+ * and the leader adds up the parts. Then the leaders of the same part, one on each host, reduce it
+ * between the hosts. Finally each leader sends its part to the other ranks of its host. On each
+ * host one rank reduces a part, and between the hosts the algorithm gives every rank the same bits:
+ * so all ranks end with the same bits.
  *
  * Long vectors go in chunks, each in rounds of its own. While one chunk is on the network, the next
  * is added up inside the hosts, and the previous one is distributed there.
@@ -82,7 +82,7 @@ static void reduce_between(nx_sched *s, const job *j)
                                      .recv = nx_ref_plus(j->out, own.off)});
 }
 
-/* Each leader gives its part to all. */
+/* Each leader sends its part to all ranks of its host. */
 static void spread(nx_sched *s, const job *j)
 {
     const nx_levels *v = &j->v;

@@ -124,8 +124,8 @@ void nx_alltoall_pairwise_forecast(const nx_coll *c, size_t segment, nx_forecast
     (void)segment;
     f->messages = c->size - 1;
     f->sent = (c->size > 1) ? all - nx_split_cost_of(&to, 0).least : 0;
-    /* A message waits for the message WINDOW before it. That is as many rounds, but for a rank that
-     * met itself in between; some pair never does. */
+    /* A message waits for the message WINDOW before it. That is the number of rounds, except for a
+     * rank that met itself in between; some pair never does. */
     f->rounds = (c->size > WINDOW + 1) ? (c->size - 1) / WINDOW + 1 : (c->size > 1);
     f->time_s = nx_net_all(f->net, all / c->size, WINDOW);
 }

@@ -22,7 +22,7 @@ void nx_disseminate(nx_sched *s, const nx_coll *c, uint32_t round)
 
         nx_send(s, to, round, nothing, 0);
         nx_recv(s, from, round, nothing, 0);
-        /* Empty messages share no memory: the order is all there is. */
+        /* Empty messages share no memory: only the order matters. */
         nx_sched_gate(s, nx_sched_last(s), NX_NO_STEP);
     }
 }

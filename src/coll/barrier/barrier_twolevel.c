@@ -4,7 +4,7 @@
  *
  *     rounds: ceil(log2 hosts) between hosts, and two inside
  *
- * Best where hosts have several ranks: fewer messages pass the network.
+ * Best where hosts have several ranks: fewer messages cross the network.
  */
 #include "coll/algorithms.h"
 #include "coll/building_blocks/levels.h"
@@ -25,7 +25,7 @@ nexar_err nx_barrier_twolevel(nx_sched *s, const nx_coll *c)
     for (uint32_t i = 1; i < v.count; i++) {
         nx_recv(s, nx_levels_rank(&v, nx_levels_up(&v, i)), 0, nothing, 0);
     }
-    /* Empty messages share no memory: the order is all there is. */
+    /* Empty messages share no memory: only the order matters. */
     nx_sched_gate_since(s, first);
     nx_sched_enter(s, &frame);
     nx_disseminate(s, &between, 0);

@@ -1,6 +1,6 @@
 /*
- * broadcast_scatter_allgather.c - broadcast for long vectors on many ranks: a
- * binomial tree hands block b to place b, then a ring spreads the blocks.
+ * broadcast_scatter_allgather.c - broadcast for long vectors on many ranks: a binomial tree sends
+ * block b to place b, then a ring distributes the blocks.
  *
  *     rounds: ceil(log2 size) + size - 1
  *     sent by the root: about 2 count, whatever the size
@@ -56,7 +56,7 @@ void nx_broadcast_scatter_allgather_forecast(const nx_coll *c, size_t segment, n
     if (c->size == 1) {
         return;
     }
-    /* The root: its children's blocks, then all but that of the next. */
+    /* The root: its children's blocks, then all except the next rank's. */
     f->messages = nx_log2_ceil(c->size) + c->size - 1;
     f->sent = 2 * (uint64_t)c->count - most - nx_split_at(&blocks, 1).len;
     f->rounds = (filled > 0) ? nx_log2_floor(filled) + c->size - 1 : 1;

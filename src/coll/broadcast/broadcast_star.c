@@ -1,5 +1,5 @@
 /*
- * broadcast_star.c - broadcast for few ranks: the root sends to each.
+ * broadcast_star.c - broadcast for few ranks: the root sends to each rank.
  *
  *     rounds: 1      sent by the root: count (size - 1)
  *

@@ -1,5 +1,5 @@
 /*
- * broadcast_twolevel.c - broadcast from host to host, and inside each of them.
+ * broadcast_twolevel.c - broadcast between hosts, and inside each host.
  *
  * The root is the leader of its host; the first rank leads every other host. Binomial trees for
  * short vectors. For long vectors chains, in which a leader forwards each segment to the next host
@@ -37,7 +37,7 @@ nexar_err nx_broadcast_twolevel_chain(nx_sched *s, const nx_coll *c)
     return both(s, c, nx_broadcast_chain);
 }
 
-/* The two levels of |f|, each by |one|. */
+/* Adds up the two levels of |f|, each forecast by |one|. */
 static void forecast_levels(const nx_coll *c, size_t segment, nx_forecast *f, nx_forecaster one,
                             nx_forecast *between, nx_forecast *within)
 {

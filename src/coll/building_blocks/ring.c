@@ -17,8 +17,7 @@ nx_span nx_ring_block(const nx_ring *ring, uint32_t back)
     return nx_split_at(&ring->blocks, (ring->place + 2 * ring->size - back) % ring->size);
 }
 
-/* Block b leaves rank b + 1, gains one contribution at each hop, and ends, with
- * all of them, at rank b. */
+/* Block b leaves rank b + 1, gains one contribution at each hop, and ends complete at rank b. */
 void nx_ring_reduce_scatter(nx_sched *s, const nx_ring *ring, uint32_t round, nx_ref in, nx_ref out)
 {
     for (uint32_t k = 0; k + 1 < ring->size; k++) {

@@ -4,8 +4,8 @@
 #include "base/alloc.h"
 #include "reduce/scalar.h"
 
-/* Bits of a digit: of many elements more, since a walk over them costs more than a
- * histogram that only the second-level cache holds. */
+/* Bits of a digit: more with many elements, since a pass over them costs more than a histogram that
+ * only the second-level cache holds. */
 enum { DIGIT_FEW = 11, DIGIT_MANY = 16, MANY = 1 << 18 };
 
 void nx_cut_load(const nx_cut_tensor *t, size_t at, size_t n, nx_lanes *x)
@@ -79,7 +79,7 @@ static void count_digits(const nx_cut_tensor *t, const search *s, size_t *bins)
     }
 }
 
-/* The same of |n| elements of f32, at most a block. */
+/* The same for |n| elements of f32, at most a block. */
 static void count_some_f32(const float *x, size_t n, const search *s, size_t *bins)
 {
     const unsigned above = s->shift + s->digit;
@@ -94,7 +94,7 @@ static void count_some_f32(const float *x, size_t n, const search *s, size_t *bi
     }
 }
 
-/* The same of f32, by less work: few elements begin with the prefix, but for the first digit,
+/* The same for f32, with less work: few elements begin with the prefix, except in the first round,
  * which has none. */
 static void count_digits_f32(const nx_cut_tensor *t, const search *s, size_t *bins)
 {
@@ -169,7 +169,7 @@ static size_t take_from(const uint64_t *m, size_t n, uint64_t least, uint16_t *t
     return found;
 }
 
-/* The same of f32. */
+/* The same for f32. */
 static size_t take_from_f32(const float *x, size_t n, int32_t least, uint16_t *taken)
 {
     size_t found = 0;

@@ -1,7 +1,7 @@
 /* picks.c - one random element of each of k spans. */
 #include "coll/compress/picks.h"
 
-/* splitmix64: number |i| of the sequence that |seed| begins. */
+/* splitmix64: number |i| of the sequence with seed |seed|. */
 static uint64_t random_at(uint64_t seed, uint64_t i)
 {
     uint64_t z = seed + (i + 1) * UINT64_C(0x9e3779b97f4a7c15);
@@ -11,7 +11,7 @@ static uint64_t random_at(uint64_t seed, uint64_t i)
     return z ^ (z >> 31);
 }
 
-/* |x| as a fraction of 2^64, of |limit|: below it. */
+/* Scales |x|, a fraction of 2^64, to |limit|: the result is below it. */
 static size_t scaled(uint64_t x, size_t limit)
 {
     __extension__ typedef unsigned __int128 wide;

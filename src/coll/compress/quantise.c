@@ -1,11 +1,11 @@
 /*
  * quantise.c - F16, BF16 and INT8: every element, in fewer bits.
  *
- * The tensor is cut in a shard for each rank. Each rank sends its codes of a shard to the shard's
- * owner. The owner decodes them, adds them in rank order with its own unencoded elements, and
- * encodes the sum, or the average. These codes go to all and are decoded by all, so all have the
- * same bits. The error of a first code stays in its sender's residual, that of a second one in that
- * of the shard's owner.
+ * The tensor is divided into a shard for each rank. Each rank sends its codes of a shard to the
+ * shard's owner. The owner decodes them, adds them in rank order with its own unencoded elements,
+ * and encodes the sum, or the average. All ranks receive and decode these codes, so all have the
+ * same bits. The error of a first code stays in its sender's residual, the error of a second code
+ * in the shard owner's residual.
  *
  *     sent by each rank: 2 (size - 1) / size of the codes of the tensor
  *     memory: twice the codes of the tensor, and a shard's code and sum
@@ -23,7 +23,8 @@ static size_t code_at(const nx_compress *c, const nx_compress_pieces *p)
     return p->off / NX_PIECE * code_bytes(c, NX_PIECE);
 }
 
-/* Where each shard's codes begin, of all or of all but mine; returns where they end. */
+/* Computes the offset of each shard's codes, of all shards or of all except this rank's; returns
+ * the end. */
 static size_t lay_out(const nx_compress *c, bool with_mine, size_t *counts, size_t *displs)
 {
     size_t end = 0;
@@ -75,7 +76,7 @@ nexar_err nx_quantise_begin(nx_compress *c, nx_exchange *e)
     return NEXAR_OK;
 }
 
-/* The sum of a piece of my shard over all ranks, in their order. */
+/* The sum of a piece of this rank's shard over all ranks, in rank order. */
 static void sum_piece(const nx_compress *c, const nx_compress_pieces *p, nx_lanes *sum)
 {
     for (uint32_t r = 0; r < c->call.size; r++) {

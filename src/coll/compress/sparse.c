@@ -18,7 +18,7 @@ static size_t bitmap_bytes(nx_sparse_shape shape)
     return shape.len / 8 + (shape.len % 8 > 0);
 }
 
-/* Compared as doubles: a product may be more than a size_t holds. */
+/* Compared as doubles: a product may overflow size_t. */
 static char shortest(nx_sparse_shape shape, size_t n)
 {
     const double list = (double)n * (double)(index_bytes(shape) + shape.value);
@@ -137,7 +137,7 @@ static size_t list_index(const nx_sparse_reader *r)
     return (size_t)long_index;
 }
 
-/* The next index of a bitmap that has an entry; its length if there is none. */
+/* The next index of a bitmap that has an entry; the bitmap's length if there is none. */
 static size_t bitmap_index(const nx_sparse_reader *r, size_t limit)
 {
     size_t i = r->next;

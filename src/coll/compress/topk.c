@@ -1,10 +1,10 @@
 /*
  * topk.c - TOPK: the k elements of the largest magnitude, with their indexes.
  *
- * The tensor is cut in a shard for each rank. Each rank sends the elements taken from a shard, as a
- * sparse block, to the shard's owner, which adds the blocks in rank order. The sum, again a sparse
- * block, goes to all ranks. The sum has every element that any rank has sent; an element in no sum
- * is 0. Sizes go before blocks, since only the sender knows them.
+ * The tensor is divided into a shard for each rank. Each rank sends the elements taken from a
+ * shard, as a sparse block, to the shard's owner, which adds the blocks in rank order. The sum,
+ * again a sparse block, goes to all ranks. The sum has every element that any rank has sent; an
+ * element in no sum is 0. Sizes are exchanged before blocks, since only the sender knows them.
  *
  *     sent by each rank: (size - 1) / size of (k entries + what is in all sums), each
  *     shard never more than whole, and two sizes of 8 bytes for each rank
@@ -20,7 +20,7 @@ static nx_sparse_shape shape_of(const nx_compress *c, uint32_t rank)
     return (nx_sparse_shape){.len = nx_split_at(&c->shards, rank).len, .value = c->elem};
 }
 
-/* counts[r] is set: where each begins; returns where all end. */
+/* counts[r] is set: computes each offset; returns the end. */
 static size_t lay_out(const nx_compress *c, const size_t *counts, size_t *displs)
 {
     size_t end = 0;
@@ -168,7 +168,7 @@ static nexar_err bad_block(uint32_t rank)
                    (unsigned)rank);
 }
 
-/* The entries of a piece, 0 where there is none. */
+/* Reads the entries of a piece, 0 where there is none. */
 static void read_piece(const nx_compress *c, nx_sparse_reader *r, const nx_compress_pieces *p,
                        nx_lanes *x)
 {
@@ -203,7 +203,7 @@ static nx_sparse_reader read_received(const nx_compress *c, uint32_t from, uint3
     return reader;
 }
 
-/* The sum of my shard over all ranks, in their order, in |left|. */
+/* The sum of this rank's shard over all ranks, in rank order, in |left|. */
 static nexar_err sum_shard(nx_compress *c)
 {
     nx_lanes sum, part;
@@ -312,7 +312,7 @@ nexar_err nx_topk_sum(nx_compress *c, nx_exchange *e)
 
 /* ---- the end ------------------------------------------------------------------------- */
 
-/* All blocks are looked at before the first is believed. */
+/* Validates all blocks before it uses the first. */
 static nexar_err check_results(const nx_compress *c)
 {
     for (uint32_t r = 0; r < c->call.size; r++) {

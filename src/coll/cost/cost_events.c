@@ -28,7 +28,7 @@ static bool grow(nx_cost_events *e)
     return true;
 }
 
-/* Puts |event| in the free place |at|, or above it. */
+/* Puts |event| at the free position |at|, or above it. */
 static void rise(nx_cost_events *e, uint32_t at, nx_cost_event event)
 {
     while (at > 0) {
@@ -55,8 +55,8 @@ void nx_cost_events_push(nx_cost_events *e, double time, nx_cost_event_kind kind
     rise(e, e->n - 1, event);
 }
 
-/* Which of the four from |at| on is the soonest: two pairs, then the winners, so
- * that the processor need not guess. */
+/* The earliest of the four events from |at| on: two pairs, then the winners, without a branch to
+ * predict. */
 static inline uint32_t soonest_of_four(const nx_cost_event *at)
 {
     const uint32_t a = before(at[1], at[0]);

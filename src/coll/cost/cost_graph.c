@@ -44,7 +44,7 @@ void nx_cost_graph_fini(nx_cost_graph *g)
     *g = (nx_cost_graph){0};
 }
 
-/* Makes room for |more| beyond |used| elements of |size|. */
+/* Makes room for |more| elements of |size| after |used| ones. */
 static nexar_err reserve(void **array, uint32_t *room, uint32_t used, uint32_t more, size_t size)
 {
     uint64_t need = (uint64_t)used + more;

@@ -10,7 +10,7 @@
 #include "coll/cost/cost_events.h"
 #include "coll/cost/cost_graph.h"
 
-/* When each is free again. */
+/* The time at which each resource is free again. */
 typedef struct port {
     double out, in;
 } port;
@@ -26,7 +26,7 @@ typedef struct sim {
     double now;
     double end;      /* the last receive or local step so far */
     uint32_t rounds; /* deepest message so far */
-    uint64_t over;   /* steps that are over */
+    uint64_t over;   /* steps that are complete */
 } sim;
 
 /* Occupies |*free_at| for |span|, from |from| at the earliest; returns the start. */

@@ -64,7 +64,7 @@ uint32_t nx_most_bits(uint32_t from, uint32_t to)
 {
     uint32_t best = from;
 
-    /* The lowest bit that is not set adds least to the number. */
+    /* The lowest clear bit adds least to the number. */
     while (((best | (best + 1)) < to) && (best != UINT32_MAX)) {
         best |= best + 1;
     }

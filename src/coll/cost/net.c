@@ -39,7 +39,7 @@ uint32_t nx_net_per_host(const nx_net *net)
 
 uint32_t nx_net_borders(const nx_net *net, uint32_t first, uint32_t hops)
 {
-    const uint32_t last = first + hops; /* may be around the end */
+    const uint32_t last = first + hops; /* may wrap around the end */
 
     if (net->hosts == 1) {
         return 0;

@@ -45,7 +45,7 @@ double nx_net_message(const nx_net *net, bool local, uint64_t len)
 
 /* ---- rounds -------------------------------------------------------------------------- */
 
-/* |alone|: the round for a rank that has the wire for itself. */
+/* |alone|: the round for a rank that has the wire to itself. */
 static void add_round(nx_path *p, double alone, uint32_t out, uint64_t len)
 {
     const double all = out * wire(p->net, false, len);
@@ -197,7 +197,7 @@ static double pace(const nx_net *net, nx_cost_stream s, bool between, bool insid
         time = max2(time, net->message_cpu + cpu(net, inside) + work);
     }
     if (s.window > 0) {
-        /* As many segments as the window holds go in one round trip. */
+        /* One round trip carries as many segments as the window holds. */
         const double trip = nx_net_message(net, !between, len) + latency(net, !between) + work;
 
         time = max2(time, trip / (double)s.window);

@@ -1,7 +1,7 @@
 /* distribution.c - pieces along lines and trees of their receivers. */
 #include "coll/distribution/distribution.h"
 
-/* Ranks of a piece are numbered from its holder, 0; this one is not in it. */
+/* Ranks of a piece are numbered from its holder, 0; NOWHERE: this rank has no part in it. */
 #define NOWHERE UINT32_MAX
 
 static uint32_t place_of(const nx_distribution_piece *p, uint32_t rank)
@@ -43,7 +43,7 @@ static bool in_a_line(const nx_distribution_piece *p, size_t segment)
     return (segment != 0) && (p->len > segment);
 }
 
-/* A place without its lowest bit is that of its parent. */
+/* Clearing the lowest bit of a place gives its parent. */
 static uint32_t parent_of(uint32_t place, bool line)
 {
     return line ? place - 1 : (place & (place - 1));

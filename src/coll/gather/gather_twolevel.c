@@ -4,7 +4,7 @@
  *
  *     rounds: 2      sent by each leader: the blocks of its host
  *
- * Best for short blocks on many ranks: the root has one message of each host to take.
+ * Best for short blocks on many ranks: the root receives one message from each host.
  */
 #include "coll/algorithms.h"
 #include "coll/building_blocks/levels.h"
@@ -43,7 +43,7 @@ static void root(nx_sched *s, const nx_coll *c, const nx_levels *v)
     }
 }
 
-/* Of a host that is not the root's. */
+/* The leader of a host without the root. */
 static void lead(nx_sched *s, const nx_coll *c, const nx_levels *v)
 {
     const nx_ref in = nx_at(NX_SPACE_SEND, 0);

@@ -1,4 +1,4 @@
-/* early.c - frames for operations that have not begun here. */
+/* early.c - frames for operations that this rank has not begun. */
 #include <stdio.h>
 
 #include "base/alloc.h"
@@ -8,7 +8,7 @@
 /* Bound on early records, against a misbehaving peer. Credit stops a correct rank long before. */
 enum { EARLY_MAX = 65536 };
 
-/* Records of an operation that has not begun here. */
+/* Records of an operation that this rank has not begun. */
 typedef struct early {
     uint64_t key;
     nx_mark mark[2]; /* the first, and the first that differs from it */

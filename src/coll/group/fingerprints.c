@@ -45,7 +45,7 @@ void nx_group_on_trouble(nx_task *task)
     }
 }
 
-/* Checks the fingerprint of |peer| for an operation that has ended here. */
+/* Checks the fingerprint of |peer| for an operation that has ended on this rank. */
 static void check_past(nx_group *g, uint32_t place, uint32_t peer, const nx_mark *mark)
 {
     const size_t at = (place >> NX_PART_BITS) % NX_PAST;

@@ -1,4 +1,4 @@
-/* operations.c - operations of a group: their numbers, how they begin, end and are forgotten. */
+/* operations.c - operations of a group: their numbers, start, end and removal. */
 #include "coll/host/host_coll.h"
 #include "group_inner.h"
 
@@ -12,7 +12,7 @@ bool nx_group_to_come(const nx_group *g, uint32_t place)
            (nx_map_get(&g->reserved, nx_group_part_key(place)) != NULL);
 }
 
-/* For one part of operation |number|. */
+/* Forgets the messages of one part of operation |number|. */
 static void forget_messages(nx_group *g, uint32_t number, uint32_t part)
 {
     if (!g->hub->stopped) {
@@ -23,8 +23,8 @@ static void forget_messages(nx_group *g, uint32_t number, uint32_t part)
 }
 
 /* Forgets early frames of parts of |number| that this rank will not run, because it called a
- * different operation. Only aborts can have arrived: a rank begins a part when all ranks are known
- * to have called the same. */
+ * different operation. Only aborts can have arrived: a rank begins a part only when it knows that
+ * all ranks have called the same operation. */
 static void forget_rest(nx_group *g, uint32_t number)
 {
     for (uint32_t part = 1; (part < NX_CALL_PARTS) && (g->hub->early.n != 0); part++) {

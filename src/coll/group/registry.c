@@ -122,7 +122,7 @@ void nx_group_keep_early(nx_registry *hub, const nx_early_key *key, const void *
     }
 }
 
-/* A frame is lost, so the sender could wait indefinitely; fail the link instead. */
+/* A frame is lost, so the sender might wait indefinitely; this rank fails the link instead. */
 void nx_group_fail_waiting(nx_registry *hub, uint32_t peer, const char *why)
 {
     nx_msg_fail_peer(hub->config.msg, peer, NEXAR_ENOMEM, why);

@@ -8,7 +8,7 @@
  *
  * Lengths. The head also has the expected length of each rank's block, and one checksum of all
  * these numbers: each length sent times a weight of its pair of ranks, minus the same for each
- * length expected. The sum of these words is zero if all lengths fit. Weights are odd: one
+ * length expected. The sum of these checksums is zero if all lengths fit. Weights are odd: one
  * mismatching length is always detected, and several mismatches compensate each other once in 2^64.
  * All ranks add up the same checksums, and so detect a mismatch alike, before any rank has changed
  * anything. Only then do they search for the pair. This costs no wait, and n checksums instead of
@@ -152,7 +152,7 @@ static void pack(const nx_host_call *s, head *h, uint8_t *to)
     }
 }
 
-/* The blocks stay where they are. */
+/* Publishes blocks that stay in the rank's memory. */
 static void point(const nx_host_call *s, head *h)
 {
     for (uint32_t rank = 0; rank < s->turn.size; rank++) {
@@ -304,7 +304,7 @@ static bool take(nx_host_call *s, uint32_t rank, size_t len, uint8_t *to)
                              p.len);
 }
 
-/* This rank's own block from |from| to |to|. */
+/* Copies this rank's own block |from| to |to|. */
 static void keep(const nx_host_call *s, uint8_t *to, nx_span from)
 {
     if (!s->call->coll.in_place && (from.len != 0)) {
@@ -313,7 +313,7 @@ static void keep(const nx_host_call *s, uint8_t *to, nx_span from)
     }
 }
 
-/* A block from each rank, into its place. */
+/* Copies the block from each rank to its place. */
 static bool collect(nx_host_call *s)
 {
     const nx_coll *c = &s->call->coll;

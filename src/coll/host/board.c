@@ -150,7 +150,7 @@ typedef struct want {
     bool arriving;
 } want;
 
-/* In one order with |broken|: see "Leaving". */
+/* Sequentially consistent with |broken|: see "Leaving". */
 static bool is_there(const want *w)
 {
     return atomic_load(w->word) >= w->value;
@@ -353,7 +353,7 @@ nx_episode_end nx_episode_all_here(const nx_episode *t)
 {
     bool declined = false, passed = false;
 
-    /* Each begins with the rank behind it: not all sleep for the same. */
+    /* Each rank begins with the rank after it: so not all sleep on the same rank. */
     for (uint32_t i = 0; i < t->size; i++) {
         const uint32_t rank = (t->rank + i) % t->size;
         const nx_board_slot *s = nx_episode_slot(t, rank);

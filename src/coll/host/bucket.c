@@ -3,8 +3,8 @@
  *
  * Each rank owns a part of the vector, as in any allreduce. A rank reads the lines of the other
  * ranks' lists that concern its part, and checks their counts against its own: it writes only to
- * tensors of the expected length. The same of the owner's lines where it reads the part of another.
- * It works in blocks of several pieces, each of which is in one tensor.
+ * tensors of the expected length. The same holds for the owner's lines where this rank reads the
+ * part of another. A rank works in blocks of several pieces, each of which is in one tensor.
  */
 #include <errno.h>
 #include <string.h>
@@ -16,13 +16,13 @@
 
 struct nx_bucket {
     nx_binding vector; /* the own tensors, one region each */
-    size_t first, n;   /* tensors that are about the own part */
+    size_t first, n;   /* tensors that overlap the own part */
     struct iovec own[NX_REMOTE_MEMORY_PIECES], its[NX_REMOTE_MEMORY_PIECES];
     size_t piece[NX_REMOTE_MEMORY_PIECES]; /* the tensor, from |first| on, and ... */
     size_t skip[NX_REMOTE_MEMORY_PIECES];  /* ... bytes of that tensor before the piece */
     size_t pieces;
-    nexar_tensor *lines;  /* about the own part, of rank r: from r n on */
-    nexar_tensor *theirs; /* about the part of another, of its owner */
+    nexar_tensor *lines;  /* those of the own part, of rank r: from r n on */
+    nexar_tensor *theirs; /* those of another part, of its owner */
     nx_region regions[];
 };
 

@@ -6,7 +6,7 @@
 
 enum {
     SOME = 4 << 10, /* bytes: they stay in the nearest cache */
-    MANY = 16 << 10 /* in the next one */
+    MANY = 16 << 10 /* in the second-level cache */
 };
 
 static size_t elem(const nx_host_call *s)
@@ -66,7 +66,7 @@ size_t nx_by_board_piece(const nx_coll_call *call, bool roomy, uint32_t size)
     if (nx_by_board_fit(call, size, room)) {
         return (c->count == 0) ? 1 : c->count;
     }
-    /* Each piece takes two steps. */
+    /* Each piece needs two steps. */
     return (comes_in_pieces(c, size) && (c->count / piece < NX_EPISODE_DONE / 2 - 1)) ? piece : 0;
 }
 
@@ -107,7 +107,7 @@ static const uint8_t *brought(const nx_host_call *s, uint32_t rank)
     return nx_episode_slot(&s->turn, rank)->data;
 }
 
-/* |to| = the inputs of ranks [0, n), |skip| bytes into each, combined. */
+/* |to| = the combined inputs of ranks [0, n), from |skip| bytes on. */
 static void combine(const nx_host_call *s, void *to, uint32_t n, size_t skip, size_t count)
 {
     const nexar_dtype dtype = s->call->dtype;
@@ -128,7 +128,7 @@ static void combine(const nx_host_call *s, void *to, uint32_t n, size_t skip, si
     }
 }
 
-/* The same for all of the piece, as the result of this rank. */
+/* The same for the whole piece, as the result of this rank. */
 static void combine_result(const nx_host_call *s, uint8_t *to, uint32_t n)
 {
     _Alignas(64) uint8_t many[MANY];
@@ -227,7 +227,7 @@ void nx_by_board_take_parts(const nx_host_call *s)
     }
 }
 
-/* All but the part that this rank combines itself. */
+/* Copies all parts except the part that this rank combines itself. */
 static void bring_parts(const nx_host_call *s, uint8_t *to)
 {
     const nx_part p = nx_host_call_part(s, s->len, s->turn.rank);
@@ -291,7 +291,7 @@ static void collect(const nx_host_call *s, bool for_all)
     }
 }
 
-/* This rank's own block, |from| bytes into its input, to |to| bytes into its result. */
+/* Copies this rank's own block, |from| bytes into its input, to |to| bytes into its result. */
 static void keep(const nx_host_call *s, size_t from, size_t to)
 {
     const size_t at = s->off * elem(s);

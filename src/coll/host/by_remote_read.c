@@ -32,8 +32,8 @@ static size_t elem(const nx_host_call *s)
 
 /* ---- reducing ------------------------------------------------------------------------ */
 
-/* |to| = all inputs from element |off| of each, combined in the order of ranks that
- * begins with this one.  |len| elements are a block at most. */
+/* |to| = all inputs from element |off| on, combined in the order of ranks that begins with this
+ * one. |len| elements are a block at most. */
 static bool reduce_block(nx_host_call *s, void *to, size_t off, size_t len)
 {
     const uint32_t size = s->turn.size, rank = s->turn.rank;
@@ -153,7 +153,7 @@ static bool get_parts(nx_host_call *s, nx_episode_end *end)
     return true;
 }
 
-/* All of an allreduce or reduce. */
+/* The complete allreduce or reduce. */
 static nx_episode_end reduce_all(nx_host_call *s)
 {
     const nx_episode *t = &s->turn;

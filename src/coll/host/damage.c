@@ -33,7 +33,7 @@ bool nx_steps_are_well(const nx_board *b, nx_board_self *self, uint32_t rank)
            nx_slot_is_well(b, self, rank, 0) && nx_slot_is_well(b, self, rank, 1);
 }
 
-/* The cells that change with the lock. */
+/* Checks the cells that change under the lock. */
 static bool place_is_well(const nx_board *b, nx_board_self *self, uint32_t rank)
 {
     const nx_board_rank *r = &b->ranks[rank];

@@ -168,7 +168,7 @@ static bool overwrites(const nx_coll *c)
     return c->in_place && ((c->kind == NX_ALLTOALL) || (c->kind == NX_EXSCAN));
 }
 
-/* That input is put aside.  False: no memory. */
+/* Copies such an input to |aside|. False: no memory. */
 static bool put_aside(nx_host_call *s)
 {
     const nx_coll *c = &s->call->coll;
@@ -214,7 +214,7 @@ static bool in_arena(const nx_host_call *s, const void *ptr)
     return (uint64_t)(uintptr_t)ptr - s->own.arena < s->own.arena_size;
 }
 
-/* Whether the buffers that this rank uses are in its arena, and may be worked in. */
+/* Whether the buffers of this rank are in its arena, and other ranks may access them. */
 static bool can_lend(const nx_host_call *s)
 {
     const nx_coll *c = &s->call->coll;
@@ -260,7 +260,7 @@ static nx_lends lends(const nx_host_call *s)
     return can_lend(s) ? NX_LENDS : chooses(s) ? NX_LENDS_BY_CHOICE : NX_LENDS_NOT;
 }
 
-/* The arenas that are mapped here, as bits of ranks. */
+/* The arenas mapped by this rank, as bits of ranks. */
 static uint64_t seen_arenas(const nx_host_call *s)
 {
     uint64_t seen = 0;

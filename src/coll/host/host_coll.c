@@ -21,7 +21,8 @@ struct nx_host_coll {
     uint64_t count;    /* of operations */
     bool on, reads;    /* all ranks are ready; all can read each other's memory */
     bool roomy;        /* as the board declared at first */
-    uint64_t begun[2]; /* the last operations on the board, this one or the last first; 0: none */
+    uint64_t begun[2]; /* the last operations on the board, the current one or the latest first; 0:
+                          none */
     nx_timer check;
     uint64_t token; /* other ranks read it here to verify this process */
     nx_episode now; /* of the operation on the board; number 0: none */
@@ -273,7 +274,7 @@ static nexar_err own_trouble(const nx_host_coll *d, const nx_host_call *s, nx_ep
                           s->who, s->theirs, d->group->rank, s->ours);
         return NEXAR_EMISMATCH;
     }
-    /* Another may have left for the trouble there is, and given its memory back. */
+    /* Another rank may have left because of the same error, and released its memory. */
     if ((s->code == 0) || (nx_episode_check(&s->turn) == NX_EPISODE_BROKEN)) {
         return NEXAR_OK;
     }
@@ -444,7 +445,7 @@ static nx_episode_end work(nx_host_call *s)
     return nx_host_call_run(s);
 }
 
-/* The operation has failed; its buffers are the caller's again when all have left it. */
+/* The operation has failed: returns its buffers to the caller when all ranks have left it. */
 static void leave_failed(nx_host_coll *d, const nx_host_call *s)
 {
     nx_loop *loop = nx_registry_config_of(d->group->hub)->loop;

@@ -1,12 +1,11 @@
 /*
- * reduce_rs_gather.c - reduce for long vectors on many ranks: recursive halving
- * leaves one block of the result at each place, a binomial tree gathers them.
+ * reduce_rs_gather.c - reduce for long vectors on many ranks: recursive halving leaves one block of
+ * the result at each place, a binomial tree gathers the blocks.
  *
  *     rounds: 2 log2 size      sent by each rank: about count, at most 1.5 count
  *
- * With a size that is no power of two the guests first hand their vectors to
- * their hosts.  Rabenseifner, "Optimization of collective reduction
- * operations", 2004.
+ * If the size is no power of two, the guests first send their vectors to their hosts. Rabenseifner,
+ * "Optimization of collective reduction operations", 2004.
  */
 #include "coll/algorithms.h"
 #include "coll/building_blocks/halving.h"
@@ -70,7 +69,7 @@ nexar_err nx_reduce_rs_gather(nx_sched *s, const nx_coll *c)
 }
 
 /* The longest chain: guest to host, halving to block b, and b's path to place 0, a hop for each bit
- * of b. A guest adds to it only where the place opposite to b has one. */
+ * of b. A guest lengthens it only where the place opposite to b has one. */
 static uint64_t longest_chain(nx_fold fold, size_t count)
 {
     const uint32_t filled = (count < fold.even) ? (uint32_t)count : fold.even;
@@ -103,7 +102,7 @@ void nx_reduce_rs_gather_forecast(const nx_coll *c, size_t segment, nx_forecast 
         nx_path_add(&path, nx_load_guests(f->net, fold, c->root), c->count, c->count);
     }
     for (uint32_t mask = 1; mask < fold.even; mask *= 2) {
-        /* Place |mask| sends all blocks but its own, then the |mask| from it on. */
+        /* Place |mask| sends all blocks except its own, then the |mask| blocks from its own on. */
         const uint64_t sent =
             c->count - nx_split_at(&blocks, mask).len + nx_split_range(&blocks, mask, 2 * mask).len;
         const uint64_t len = (uint64_t)c->count * mask / fold.even;

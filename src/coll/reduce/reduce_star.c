@@ -1,5 +1,5 @@
 /*
- * reduce_star.c - reduce for few ranks: each sends to the root, which adds them up.
+ * reduce_star.c - reduce for few ranks: each rank sends to the root, which adds up the vectors.
  *
  *     rounds: 1      sent by each rank but the root: count
  *

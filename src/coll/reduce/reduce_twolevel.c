@@ -1,5 +1,5 @@
 /*
- * reduce_twolevel.c - reduce inside each host, then from host to host.
+ * reduce_twolevel.c - reduce inside each host, then between hosts.
  *
  * The root is the leader of its host; the first rank leads every other host. Short vectors go up
  * binomial trees, one inside each host and one of the hosts; long vectors go through chains, a

@@ -83,7 +83,7 @@ void nx_reduce_scatter_halving_forecast(const nx_coll *c, size_t segment, nx_for
         return;
     }
     f->messages = nx_fold_rounds(fold) + (fold.rest > 0);
-    f->sent = (fold.rest > 0) ? all : all - cost.least; /* a guest sends all */
+    f->sent = (fold.rest > 0) ? all : all - cost.least; /* a guest sends everything */
     f->rounds = (all > 0) ? nx_fold_chain(fold) : 1;
     if (fold.rest > 0) {
         const nx_load load = nx_load_guests(f->net, fold, 0);

@@ -7,8 +7,8 @@
  *             a power of two)
  *     sent over the network by a host: half the vector, a quarter, ...
  *
- * Best for short vectors on hosts with several ranks.  Where the ranks of a host do not
- * follow one another the blocks are put in the order of hosts first.
+ * Best for short vectors on hosts with several ranks. Where the ranks of a host are not
+ * consecutive, the blocks are first put in the order of hosts.
  */
 #include "coll/algorithms.h"
 #include "coll/building_blocks/levels.h"
@@ -75,7 +75,8 @@ void nx_reduce_scatter_twolevel_forecast(const nx_coll *c, size_t segment, nx_fo
     nx_reduce_scatter_halving_forecast(&sub, segment, &between);
     f->messages = between.messages + others;
     f->sent = between.sent + others * (uint64_t)c->count;
-    f->sent = ((others > 0) && (all > f->sent)) ? all : f->sent; /* of one that does not lead */
+    f->sent =
+        ((others > 0) && (all > f->sent)) ? all : f->sent; /* of a rank that is not a leader */
     f->rounds = (all > 0) ? between.rounds + ((others > 0) ? 2 : 0) : (c->size > 1);
     f->time_s = between.time_s + nx_net_collect(f->net, all, true) +
                 nx_net_collect(f->net, c->count, false);

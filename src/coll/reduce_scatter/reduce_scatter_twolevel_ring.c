@@ -114,7 +114,7 @@ static void finish(nx_sched *s, const job *j)
     if (v->place >= j->leaders) {
         nx_recv(s, nx_levels_rank(v, v->place % j->leaders), 0, out, j->c->count);
     } else {
-        nx_copy(s, out, own, j->c->count); /* after all that reads the input there */
+        nx_copy(s, out, own, j->c->count); /* after everything that reads this input */
     }
 }
 

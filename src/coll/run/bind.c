@@ -3,7 +3,7 @@
 #include "coll/run/run.h"
 
 enum { SCRATCH_ALIGN = 64 };
-/* Fresh pages cost more than the reduction that fills them: a few MiB are kept. */
+/* Fresh pages cost more than the reduction that fills them: a few MiB are kept for reuse. */
 enum { SCRATCH_KEPT = 16 << 20 };
 
 static nexar_err bind_tensors(nx_run *run, const nx_coll_call *call)

@@ -1,4 +1,4 @@
-/* binding.c - finds the memory behind references, and runs local steps on it. */
+/* binding.c - resolves references to memory, and runs local steps on it. */
 #include "coll/run/binding.h"
 
 #include <assert.h>
@@ -68,7 +68,7 @@ bool nx_cursor_next(nx_cursor *c, size_t most, nx_piece *piece)
     return true;
 }
 
-/* |len| bytes, |half| to twice |half|: two moves that may overlap. */
+/* Copies |len| bytes, from |half| to twice |half|: two moves that may overlap. */
 static inline void copy_two(char *to, const char *from, size_t len, size_t half)
 {
     char head[16], tail[16];
@@ -79,7 +79,7 @@ static inline void copy_two(char *to, const char *from, size_t len, size_t half)
     memcpy(to + len - half, tail, half);
 }
 
-/* memcpy, without the call where there is little to copy. */
+/* memcpy, without the call for few bytes. */
 static inline void copy_bytes(char *to, const char *from, size_t len)
 {
     if ((len > 32) || (len < 8)) {

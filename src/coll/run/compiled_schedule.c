@@ -36,7 +36,7 @@ static bool one_sided(nx_coll_kind kind)
     return false;
 }
 
-/* Each rank's followers of its steps, from the waits. */
+/* Computes the followers of each step from its waits. */
 static nexar_err find_followers(nx_compiled *p)
 {
     const nx_sched *s = &p->sched;
@@ -47,7 +47,7 @@ static nexar_err find_followers(nx_compiled *p)
     if ((p->first == NULL) || (p->follow == NULL)) {
         return nx_fail_nomem("a schedule");
     }
-    at = p->first + 1; /* filled one further, each begins where the last one ends */
+    at = p->first + 1; /* the index is one further, so each begins where the previous one ends */
     for (uint32_t i = 0; i < s->ndeps; i++) {
         at[s->deps[i] + 1]++;
     }

@@ -213,7 +213,7 @@ static nexar_err combine_run(const nx_dev_site *s, const combine *k, size_t len)
 
 /* ---- steps --------------------------------------------------------------------------- */
 
-/* From or to host memory in one piece, which scratch is. */
+/* Copies from or to host memory in one piece; scratch is one. */
 static nexar_err copy(const nx_dev_site *s, const nx_step *step)
 {
     const combine k = {.dst = step->dst, .a = step->a};
@@ -230,7 +230,7 @@ static nexar_err copy(const nx_dev_site *s, const nx_step *step)
                                 : transfer(s, step->a, step->len, piece.ptr, true);
 }
 
-/* In place with an operand in host memory the device may do it; all ops commute. */
+/* In place with an operand in host memory, the device may combine; all ops commute. */
 static nexar_err reduce(const nx_dev_site *s, const nx_step *step)
 {
     const combine k = {.dst = step->dst, .a = step->a, .b = step->b, .has_b = true};

@@ -86,7 +86,7 @@ void nx_run_enter(nx_run *run)
     run->depth++;
 }
 
-/* All steps of a packed run are done. */
+/* Unpacks after all steps of a packed run are done. */
 static void unpack(nx_run *run)
 {
     if (run->mem.device != NULL) {

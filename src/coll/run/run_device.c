@@ -19,7 +19,7 @@ struct nx_dev_flight {
     nx_transfer *flight;     /* NULL: a local step */
     nx_list link;            /* in run->at_device, while the device has it, ... */
     nx_local_wait_kind does; /* ... to do this, ... */
-    uint64_t begun_ns;       /* ... from then on */
+    uint64_t begun_ns;       /* ... afterwards */
     nx_job job;
     nexar_err err; /* of the job */
     char why[NX_DEVICE_WHY];
@@ -77,7 +77,7 @@ static void keep(nx_dev_flight *dev, nexar_err err)
     }
 }
 
-/* The device has |dev|, to do |does|; and has it no more. */
+/* The device holds |dev|, to perform |does|; the second call releases it. */
 static void device_begins(nx_dev_flight *dev, nx_local_wait_kind does)
 {
     nx_run *run = dev->run;
@@ -139,7 +139,7 @@ static void on_ready(nx_outflow *out, const void *host, size_t len)
     } else if (dev->with_msg) {
         nx_msg_send_more(msg, &f->req, one);
     } else if (run->err != NEXAR_OK) {
-        nx_outflow_end(out); /* which gives the flight back */
+        nx_outflow_end(out); /* which returns the flight */
     } else {
         dev->with_msg = true;
         nx_list_push_back(&run->flying, &f->link);

@@ -1,4 +1,4 @@
-/* transfers.c - the messages of a run: made, handed to msg, ended, taken back. */
+/* transfers.c - the messages of a run: creation, posting, completion, cancellation. */
 #include "base/alloc.h"
 #include "reduce/reduce.h"
 #include "run_inner.h"
@@ -182,10 +182,10 @@ void nx_transfer_receive(nx_transfer *f, const nx_sink *sink)
                 nx_group_context(g), step_tag(f->run, step), sink);
 }
 
-/* Adds |stretch| as number |n| of |f|'s own; false: no memory. */
+/* Appends |stretch| as number |n| to |f|'s own array; false: no memory. */
 static bool append(nx_transfer *f, nx_bytes stretch, size_t n)
 {
-    /* Room for a power of two, from 8 on: full when |n| is one. */
+    /* Capacity is a power of two, from 8 on: full when |n| is one. */
     if ((n == 0) || ((n >= 8) && ((n & (n - 1)) == 0))) {
         nx_bytes *grown = nx_grow(f->many, (n == 0) ? 8 : 2 * n, sizeof(*grown));
 
@@ -224,7 +224,7 @@ static size_t gather(nx_transfer *f, const nx_step *step, nx_bytes *one, const n
     return n;
 }
 
-/* Bytes of a receive that are not simply stored. */
+/* Consumes bytes of a receive that need more than a copy. */
 static void take(void *ctx, uint64_t off, const void *data, size_t len)
 {
     const nx_transfer *f = ctx;

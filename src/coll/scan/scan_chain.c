@@ -5,7 +5,8 @@
  *     rounds: size - 1      sent by each rank but the last: count
  *
  * Best for long vectors: with many segments it takes little longer than one transfer. An exscan
- * sends on another value than it keeps: that one passes through a window of scratch.
+ * forwards a different value from the one it keeps: the forwarded value passes through a window of
+ * scratch.
  */
 #include "coll/algorithms.h"
 #include "coll/building_blocks/window.h"

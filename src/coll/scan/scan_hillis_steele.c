@@ -5,9 +5,10 @@
  *     rounds: ceil(log2 size) (exscan: one more)
  *     sent by each rank: count in each round
  *
- * Exscan first shifts the input by one rank; the inclusive scan of ranks 1, 2, ... over that is the
- * exclusive one. Hillis and Steele, "Data parallel algorithms", 1986. With nx_coll.heard the last
- * ranks send empty messages to the first ranks: the scan is part of a dissemination (piggyback.h).
+ * Exscan first shifts the input by one rank; the inclusive scan over ranks 1, 2, ... of the shifted
+ * input is the exclusive scan. Hillis and Steele, "Data parallel algorithms", 1986. With
+ * nx_coll.heard the last ranks send empty messages to the first ranks: the scan is part of a
+ * dissemination (piggyback.h).
  */
 #include "coll/algorithms.h"
 #include "coll/building_blocks/accumulate.h"

@@ -41,7 +41,7 @@ static void root(nx_sched *s, const nx_coll *c, const nx_levels *v)
     nx_copy(s, nx_at(NX_SPACE_RECV, 0), nx_ref_plus(in, c->rank * c->count), c->count);
 }
 
-/* Of a host that is not the root's. */
+/* The leader of a host without the root. */
 static void lead(nx_sched *s, const nx_coll *c, const nx_levels *v)
 {
     const nx_ref out = nx_at(NX_SPACE_RECV, 0);

@@ -7,7 +7,7 @@
 
 enum {
     EAGER_LEAVES = 2,  /* eager bytes leave 1/2 of the window */
-    INLINE_LEAVES = 4, /* and that bytes behind envelopes leave */
+    INLINE_LEAVES = 4, /* the share that bytes behind envelopes leave */
     TELL_AT = 4,       /* a new limit is sent for 1/4 of the window */
     /* A partial eager part below this size is not worth a fragment: a packet holds more. */
     EAGER_LEAST = 1024,

@@ -3,7 +3,7 @@
  *
  * Each account has a window; the sum of all windows is at most the pool (engine.h). The fair share,
  * |target|, is the pool divided among living peers. An account below it gets more when it needs
- * more and there is room. An account above it is asked to return credit when others need it.
+ * more and there is room. An account above it must return credit when others need it.
  */
 #include "base/alloc.h"
 #include "msg/engine.h"

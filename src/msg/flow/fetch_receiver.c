@@ -1,10 +1,10 @@
 /*
  * fetch_receiver.c - the receiver's end of fetching by name.
  *
- * Credit bounds the unmatched messages here. A program may wait for a message behind them. So when
- * a sender reports that it is out of credit, the receiver requests by name (WANT) whatever its
- * posted receives wait for. The sender then transmits those envelopes ahead of its queue. They cost
- * no credit, because each matches a receive.
+ * Credit bounds the unmatched messages at the receiver. A program may wait for a message behind
+ * those. So when a sender reports that it is out of credit, the receiver requests by name (WANT)
+ * whatever its posted receives wait for. The sender then transmits those envelopes ahead of its
+ * queue. They cost no credit, because each matches a receive.
  *
  * If a fetched message matches no receive (the receive was cancelled, or took another peer's
  * message), the receiver puts the message back. Further fetched messages may be in flight behind
@@ -211,12 +211,11 @@ void nx_ask_unwanted(nx_peer *p, const nx_frame *f)
         return;
     }
     a->wants -= (uint32_t)f->limit;
-    p->in[f->context.class].starved = false; /* the sender reports it if it runs out of credit
-                                                again */
+    p->in[f->context.class].starved = false; /* the sender reports if it runs out of credit again */
     if (!a->recalling && (a->wants == 0)) {
         start_over(p, f->context.class);
     } else if (!a->recalling) {
-        recall(p, f->context.class); /* it is unknown which WANTs are left */
+        recall(p, f->context.class); /* the number of WANTs left is unknown */
     }
     check_recalled(p, f->context.class);
 }

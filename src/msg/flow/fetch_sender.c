@@ -20,7 +20,7 @@ typedef struct nx_want {
 } nx_want;
 
 struct nx_pull {
-    nx_match wants; /* its posted half */
+    nx_match wants; /* its posted half: WANTs */
     nx_match queue; /* its held half: the queue, in its order, if |indexed| */
     bool indexed;
     nx_list all; /* nx_want.link */

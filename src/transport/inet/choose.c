@@ -3,7 +3,7 @@
  *
  * Time to a link when UDP is dropped: the head start, and three times the duration of TCP and TLS
  * (tcp.h, may_come_otherwise), at most a second more than that duration. So a peer that is slow
- * because its host is busy is not taken for one that UDP does not reach.
+ * because its host is busy is not mistaken for one that UDP does not reach.
  */
 #include <stdio.h>
 #include <string.h>
@@ -36,7 +36,7 @@ static bool is_possible(const nx_inet_link *p, int leg)
     return (leg == NX_LEG_QUIC) ? (p->net->quic != NULL) : (p->net->tcp != NULL);
 }
 
-/* Whether no host has answered by any leg. */
+/* Whether no host has answered on any leg. */
 static bool is_silent(const nx_inet_link *p)
 {
     for (int i = 0; i < NX_INET_LEGS; i++) {
@@ -62,7 +62,7 @@ static nexar_err pick_error(const nx_inet_link *p)
     return err;
 }
 
-/* Both have failed, each for its reason. */
+/* Both legs have failed, each for its own reason. */
 static void fail_both(nx_inet_link *p)
 {
     const nx_inet_leg *quic = &p->legs[NX_LEG_QUIC], *tcp = &p->legs[NX_LEG_TCP];
@@ -193,7 +193,7 @@ void nx_inet_choose(nx_inet_link *p)
     }
 }
 
-/* A link that is not waited for makes room; NEXAR_EINVAL: one is there. */
+/* Removes an existing link that no caller waits for; NEXAR_EINVAL: another link exists. */
 static nexar_err check(nx_inet *net, const nx_quic_target *target)
 {
     nx_inet_link *p = (target->member == 0) ? NULL : nx_map_get(&net->by_member, target->member);

@@ -12,7 +12,7 @@ enum { PORT_TRIES = 16 /* ports of the kernel's choice that are tried for both s
 
 /* ---- incoming links ------------------------------------------------------------------- */
 
-/* A connection over |leg|'s transport that this endpoint did not ask for. */
+/* Handles a connection over |leg|'s transport that this endpoint did not dial. */
 static void on_accept(nx_inet *net, int leg, nx_link *link, uint64_t member)
 {
     const bool seed = (net->config.quic.authority != NULL);
@@ -89,8 +89,8 @@ static nexar_err open_tcp(nx_inet *net, uint16_t port)
     return nx_tcp_open(&net->tcp, &config);
 }
 
-/* Both at a port of [first, last]; with |first| 0 at one of the kernel's choice.  NEXAR_OK with
- * UDP alone is a port that TCP cannot have. */
+/* Binds both at a port of [first, last]; with |first| 0 at a port of the kernel's choice. NEXAR_OK
+ * with UDP alone: TCP cannot have that port. */
 static nexar_err open_pair(nx_inet *net, uint16_t first, uint16_t last)
 {
     nexar_err err = open_quic(net, first, last);
@@ -208,7 +208,7 @@ void nx_inet_close(nx_inet *net)
 
 void nx_inet_drain(nx_inet *net, int stage, nx_event *done)
 {
-    if (stage == 0) { /* they become links of QUIC or TCP: first */
+    if (stage == 0) { /* pending links become links of QUIC or TCP, so they come first */
         net->drained = done;
     } else if ((stage == 1) && (net->quic != NULL)) {
         nx_quic_drain(net->quic, done);

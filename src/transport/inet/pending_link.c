@@ -34,7 +34,7 @@ static void drop_frames(nx_inet_link *p)
     }
 }
 
-/* All parts that are held end with |err|. */
+/* Ends all held parts with |err|. */
 static void fail_parts(nx_inet_link *p, nexar_err err)
 {
     nx_list *at;
@@ -258,7 +258,7 @@ static void cancel_part(nx_link *base, nx_tx *tx)
 
     nx_list_for_each (at, &p->cancelled) {
         if (at == &tx->link) {
-            return; /* it ends already, for another reason */
+            return; /* the link ends already, for another reason */
         }
     }
     nx_list_remove(&tx->link);
@@ -279,7 +279,7 @@ static void close_link(nx_link *base, bool drain)
     p->drain = drain;
     p->give_up_ns = nx_loop_now(loop) + DRAIN_NS;
     p->net->closing++;
-    if (!drain) { /* otherwise the peer, which may be dialling as well, shall find this one */
+    if (!drain) { /* otherwise the peer, which may be dialling as well, should find this link */
         nx_inet_link_leave_map(p);
     }
     nx_loop_defer(loop, &p->task);

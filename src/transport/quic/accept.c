@@ -39,7 +39,7 @@ static bool may_answer(nx_quic *q)
     return q->strays++ < STRAYS_PER_S;
 }
 
-/* Whether strangers must show a token. */
+/* Whether unknown peers must present a token. */
 static bool is_crowded(nx_quic *q)
 {
     uint64_t now = nx_loop_now(q->config.loop);

@@ -1,5 +1,5 @@
 /*
- * dial.c - reaching a member by any of its addresses.
+ * dial.c - connects to a member by any of its addresses.
  *
  * The link tries all addresses, one every STAGGER_NS or as soon as the previous one has failed. The
  * first connection that comes up wins (simultaneous_open.c), so one unreachable address costs 50
@@ -33,7 +33,7 @@ static void note(nx_quic_link *link, nexar_err err, const char *why)
     }
 }
 
-/* Whether an attempt to the next address could be made. */
+/* Starts an attempt to the next address; returns whether it succeeded. */
 static bool attempt(nx_quic_link *link)
 {
     nx_quic *q = link->q;

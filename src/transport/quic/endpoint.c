@@ -61,7 +61,7 @@ void nx_quic_remove_cid(nx_conn_io *k, uint64_t cid)
 
 /* ---- receiving ----------------------------------------------------------------------- */
 
-/* The connection that a datagram is for; NULL: none. */
+/* The connection of a datagram; NULL: none. */
 static nx_conn_io *find(nx_quic *q, const uint8_t *data, size_t len)
 {
     ngtcp2_version_cid vc;
@@ -130,7 +130,7 @@ static void on_batch(void *ctx)
 static const nx_udp_up UDP_UP = {
     .on_batch = on_batch, .on_datagram = on_datagram, .on_unreachable = on_unreachable};
 
-/* Tries the batch again that the socket did not take; whether it could be sent. */
+/* Retries the batch that the socket refused; returns whether it was sent. */
 static bool resume(nx_quic *q)
 {
     nx_list *at;

@@ -362,7 +362,7 @@ static void close_link(nx_link *base, bool drain)
     link->drain = drain;
     link->give_up_ns = nx_loop_now(loop) + DRAIN_NS;
     link->q->closing++;
-    if (!drain) { /* otherwise the peer, which may be dialling as well, shall find this one */
+    if (!drain) { /* otherwise the peer, which may be dialling as well, should find this link */
         nx_quic_link_leave_map(link);
     }
     if (drain && !is_dialling(link)) { /* while the link dials, the timer is for the next address */

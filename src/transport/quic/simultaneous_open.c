@@ -11,7 +11,7 @@
  * connection and dials anew. So the connection waits as a rival while the decider sends on the old
  * one. If the peer answers there, it will close the rival. If it does not, though it answers on the
  * rival, the link goes down and the rival becomes the next link. A peer that answers on neither is
- * busy, or stopped: that is for heartbeats to judge.
+ * busy, or stopped: the failure detector judges that.
  */
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* ring.c - records in a ring between one writer and one reader. */
+/* byte_ring.c - records in a ring between one writer and one reader. */
 #include "byte_ring.h"
 
 #include <assert.h>

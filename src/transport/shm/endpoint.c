@@ -193,7 +193,7 @@ static void on_listener_ready(nx_fd *fd, uint32_t events)
             nx_shm_guest_add(shm, got);
             continue;
         }
-        if (errno != EAGAIN) { /* EMFILE and the like, most of all */
+        if (errno != EAGAIN) { /* usually EMFILE or ENFILE */
             (void)nx_fail_sys("accept4", "", errno);
             nx_log_limited(&shm->refusals, nx_loop_now(loop), NX_LOG_INFO,
                            "shm: no caller is let in for now: %s", nexar_last_error());

@@ -31,7 +31,7 @@ static void frame_up(nx_shm_link *link, nx_lane lane, const uint8_t *data, size_
     }
 }
 
-/* A piece of a frame that is longer than a record can be. */
+/* A fragment of a frame that is longer than a record. */
 static void take_piece(nx_shm_link *link, nx_lane lane, const nx_record *rec)
 {
     nx_shm_pieces *p = &link->pieces[lane];
@@ -159,7 +159,7 @@ static void release(nx_shm_link *link, nx_shm_ring ring)
     }
 }
 
-/* At most |most| records; |all|: also behind the end of a long part. */
+/* Reads at most |most| records; |all|: also after the end of a long part. */
 static void take_ring(nx_shm_link *link, nx_shm_ring ring, int most, bool all)
 {
     nx_ring_in *in = &link->in[ring];

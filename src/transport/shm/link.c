@@ -1,4 +1,4 @@
-/* link.c - a link of the shm transport: operations, its end, moving elsewhere. */
+/* link.c - a link of the shm transport: operations, its end, moving to another transport. */
 #include <assert.h>
 #include <inttypes.h>
 #include <stdarg.h>
@@ -226,7 +226,7 @@ static void fall_back(nx_shm_link *link)
         give_up(link);
         return;
     }
-    forget(link); /* from now on another transport has it: see find */
+    forget(link); /* from now on another transport has the member: see find */
     err = config->fallback(config->ctx, link->member, link->why, up, link->base.up_ctx, &to);
     if (err != NEXAR_OK) {
         nx_shm_link_down(link, err, "%s", nexar_last_error());

@@ -291,7 +291,7 @@ static void push_bytes(nx_shm_lent *lent, uint8_t *to, size_t len)
     }
 }
 
-/* Puts a chunk of |lent| into the ring, unless the peer reads it; false: no room. */
+/* Copies a chunk of |lent| into the ring, unless the peer reads it; false: no room. */
 static bool push_chunk(nx_shm_link *link, nx_shm_lent *lent)
 {
     const nx_rec_push head = {.slot = (uint32_t)(lent - link->lent), .number = lent->number};

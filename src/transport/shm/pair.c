@@ -254,7 +254,7 @@ static void watch_process(nx_shm_link *link)
     link->process.on_ready = on_process_ready;
     if ((link->process.fd >= 0) &&
         (nx_loop_fd_add(link->shm->config.loop, &link->process, EPOLLIN) != NEXAR_OK)) {
-        link->process.fd = -1; /* the socket must do */
+        link->process.fd = -1; /* the socket alone must report the exit */
     }
 }
 

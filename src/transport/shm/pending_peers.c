@@ -1,8 +1,9 @@
 /*
- * pending_peers.c - callers that have not proved themselves.
+ * pending_peers.c - callers that have not proved their identity.
  *
- * All that one can do is to hold a socket for a while. This rank dials the peer, and has the lower
- * number: the peer waits for that call, and this socket notifies it if the call will not come.
+ * Such a caller can do no more than hold a socket for a while. This rank dials the peer, and has
+ * the lower number: the peer waits for that call, and this socket notifies it if the call will not
+ * come.
  */
 #include <inttypes.h>
 #include <string.h>
@@ -14,7 +15,7 @@
 #include "base/os/sys.h"
 #include "shm_inner.h"
 
-enum { GUESTS_MAX = 1024 }; /* then the oldest has to go */
+enum { GUESTS_MAX = 1024 }; /* above it the oldest guest is dropped */
 static const uint64_t PATIENCE_NS = UINT64_C(10000000000);
 
 void nx_shm_guest_free(nx_shm_guest *g)

@@ -226,7 +226,8 @@ static void advance(nx_shm_read *r, uint64_t n)
     }
 }
 
-/* Hands up bytes of a very long part, put into their place past the caches where they have one. */
+/* Passes up bytes of a very long part, copied to their destination by non-temporal stores if there
+ * is one. */
 static void put_past(nx_shm_link *link, uint64_t id, uint64_t at, const uint8_t *data, size_t len)
 {
     const nx_link_up *up = link->base.up;
@@ -287,7 +288,7 @@ bool nx_shm_reads_pushed(nx_shm_link *link, const nx_rec_push *head, const void 
     return true;
 }
 
-/* Where the next bytes of |r| go; NULL: no memory. */
+/* The destination of the next bytes of |r|; NULL: no memory. */
 static void *place(nx_shm_link *link, const nx_shm_read *r, size_t *len)
 {
     const nx_link_up *up = link->base.up;

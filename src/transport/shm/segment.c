@@ -1,4 +1,4 @@
-/* segment.c - sealed memory, and where the rings are in it. */
+/* segment.c - sealed memory, and the layout of its rings. */
 #include "transport/shm/segment.h"
 
 #include <errno.h>

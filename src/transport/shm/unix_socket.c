@@ -137,8 +137,8 @@ int nx_shm_receive(int fd, nx_shm_word *w, int fds[NX_SHM_FDS], size_t most)
         return 0;
     }
     if ((got < 0) && (errno == ECONNRESET)) {
-        /* The peer has closed the socket with unread packets of this side. Its own may be there
-         * yet. */
+        /* The peer has closed the socket with unread packets of this side. The peer's own packets
+         * may still be there. */
         got = nx_sys_recvmsg(fd, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
     }
     if (got <= 0) {

@@ -26,7 +26,7 @@ static void end_part(nx_sim_link *link, nx_sim_part *part, nexar_err err)
         nx_sim_packet *packet = nx_list_entry(at, nx_sim_packet, link);
 
         if (packet->part == part) {
-            packet->part = NULL; /* it travels on, empty */
+            packet->part = NULL; /* the packet travels on, empty */
         }
     }
     part->err = err;

@@ -109,7 +109,7 @@ static bool happen(nx_sim_net *net, uint64_t now_ns)
 static void on_timer(nx_timer *self, uint64_t now_ns)
 {
     nx_sim_net *net = nx_list_entry(self, nx_sim_net, timer);
-    /* The heap of timers has just given up this one's place. */
+    /* The heap of timers has just released this one's entry. */
     nexar_err err = nx_loop_timer_set(net->loop, self, UINT64_MAX);
 
     assert(err == NEXAR_OK);

@@ -3,11 +3,11 @@
  *
  * A packet leaves when the wire is free, and arrives a delay later (plus jitter, plus a retry for
  * every loss). It then becomes its own acknowledgement and returns after another delay. Frames
- * arrive in order within their lane, the pieces of a part in order within it; beyond that order is
- * left to chance.
+ * arrive in order within their lane, and the pieces of a part in order within the part; any other
+ * order is random.
  *
- * The bytes of a part are read when they arrive, not when they leave: a sender that touches them
- * before on_sent is found out.
+ * The bytes of a part are read on arrival, not on departure: this detects a sender that modifies
+ * them before on_sent.
  */
 #include <string.h>
 
@@ -23,8 +23,8 @@ static uint64_t chance(nx_sim_link *link, uint64_t limit)
 
 /* ---- departure of packets ------------------------------------------------------------ */
 
-/* When a packet of |len| bytes that leaves now will have arrived.  Control frames
- * do not wait for the wire. */
+/* The arrival time of a packet of |len| bytes that leaves now. Control frames do not wait for the
+ * wire. */
 static uint64_t travel(nx_sim_link *link, size_t len, bool control)
 {
     const nx_sim_path *path = &link->path;

@@ -23,8 +23,8 @@ static void set(int fd, int level, int option, int value)
     (void)setsockopt(fd, level, option, &value, sizeof(value));
 }
 
-/* A peer that acknowledges nothing for the idle time-out is down, whether anything is in flight
- * (TCP_USER_TIMEOUT) or not (probes). */
+/* A peer that acknowledges nothing for the idle time-out is down, with data in flight
+ * (TCP_USER_TIMEOUT) or without (probes). */
 static void set_options(const nx_tcp_conn *c)
 {
     const int idle_ms = (int)(c->t->config.idle_timeout_ns / 1000000);
@@ -231,7 +231,7 @@ void nx_tcp_conn_up(nx_tcp_conn *c)
     c->state = NX_TCP_UP;
     c->heard_ns = nx_loop_now(c->t->config.loop);
     if (c->dialled) {
-        nx_loop_timer_cancel(c->t->config.loop, &c->timer); /* the link has its own: dial.c */
+        nx_loop_timer_cancel(c->t->config.loop, &c->timer); /* the link has its own timer: dial.c */
     } else if (nx_loop_timer_set(c->t->config.loop, &c->timer,
                                  c->heard_ns + 2 * c->t->config.handshake_timeout_ns) != NEXAR_OK) {
         c->doomed = true;
@@ -278,7 +278,7 @@ static void begin_ending(nx_tcp_conn *c)
     c->counted = true;
     t->ending++;
     set(c->fd.fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, NX_TCP_OUT + NX_TCP_UNSENT);
-    /* Without memory for the timer it stays until the peer closes. */
+    /* Without memory for the timer, the connection stays until the peer closes. */
     (void)!nx_loop_timer_set(t->config.loop, &c->timer, nx_loop_now(t->config.loop) + linger);
     nx_loop_defer(t->config.loop, &c->task);
 }

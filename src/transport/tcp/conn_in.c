@@ -138,7 +138,7 @@ static bool is_alive(const nx_tcp_conn *c)
     return (c->err == NEXAR_OK) && (c->state != NX_TCP_ENDING) && (c->state != NX_TCP_DEAD);
 }
 
-/* GnuTLS has failed with |rc|. */
+/* Handles the failure of GnuTLS with |rc|. */
 static void fail_tls(nx_tcp_conn *c, int rc)
 {
     char words[NX_TLS_WHY], why[NX_TCP_WHY];

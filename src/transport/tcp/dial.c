@@ -1,5 +1,5 @@
 /*
- * dial.c - reaching a member by any of its addresses.
+ * dial.c - connects to a member by any of its addresses.
  *
  * The link tries all addresses, one every STAGGER_NS or as soon as the previous one has failed; it
  * uses the first connection that comes up (simultaneous_open.c). One unreachable address costs
@@ -42,7 +42,7 @@ static void note_errno(nx_tcp_link *link, const struct sockaddr_storage *address
     note(link, NEXAR_ECONNECT, why);
 }
 
-/* Whether an attempt to the next address could be made. */
+/* Starts an attempt to the next address; returns whether it succeeded. */
 static bool attempt(nx_tcp_link *link)
 {
     nx_tcp *t = link->t;

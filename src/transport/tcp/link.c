@@ -185,7 +185,7 @@ static void take_leave(nx_tcp_link *link)
     }
 }
 
-/* The peer's process has ended. The link reads what the peer has sent, up to the end that the
+/* The peer's process has exited. The link reads what the peer has sent, up to the end that the
  * peer's kernel has appended; if that end has not arrived, there is none. */
 static void hear_last(nx_tcp_link *link)
 {
@@ -326,7 +326,7 @@ static void close_link(nx_link *base, bool drain)
     link->drain = drain;
     link->give_up_ns = nx_loop_now(loop) + DRAIN_NS;
     link->t->closing++;
-    if (!drain) { /* otherwise the peer, which may be dialling as well, shall find this one */
+    if (!drain) { /* otherwise the peer, which may be dialling as well, should find this link */
         nx_tcp_link_leave_map(link);
     }
     if (drain && !is_dialling(link)) { /* while the link dials, the timer is for the next address */

@@ -7,7 +7,7 @@
 #include "transport/tcp/stream_parser.h"
 #include "wire/wire.h"
 
-/* A unit, its head included. */
+/* A unit, including its head. */
 struct nx_tcp_frame {
     nx_list link;
     size_t len;
@@ -105,7 +105,7 @@ nexar_err nx_tcp_queue_bye(nx_tcp_queue *q)
 }
 
 /* tx->queued: bytes already taken; tx->stream and tx->acked: the stretch of the next byte and the
- * offset in it. Of a part that is done, tx->stream is its error. */
+ * offset in it. For a part that is done, tx->stream is its error. */
 nexar_err nx_tcp_queue_part(nx_tcp_queue *q, nx_tx *tx)
 {
     if (tx->off + tx->len < tx->off) {

@@ -108,7 +108,7 @@ static void join(nx_tcp_link *link, nx_tcp_conn *c)
     }
 }
 
-/* Whether |c|, which this side may choose, waits for a better transport: once. */
+/* Whether |c|, which this side may choose, must wait for a better transport; it waits only once. */
 static bool hold(nx_tcp_link *link, nx_tcp_conn *c)
 {
     const nx_tcp_config *config = &c->t->config;

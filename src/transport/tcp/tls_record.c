@@ -23,7 +23,7 @@ struct nx_tls_record {
     size_t secret_len, key_len;
     bool answer_due; /* the peer has asked for a KeyUpdate */
 
-    /* The message of the handshake that is coming. */
+    /* The head of the handshake message in progress. */
     uint8_t head[MESSAGE_HEAD];
     size_t head_len, body_left;
 };
@@ -46,7 +46,7 @@ static bool expand(const nx_tls_record *r, const uint8_t *secret, const char *la
                               &about, out, len) == 0;
 }
 
-/* The key of |h| follows from its secret. */
+/* Derives the key of |h| from its secret. */
 static nexar_err set_key(const nx_tls_record *r, half *h)
 {
     uint8_t key[32];
@@ -197,7 +197,7 @@ static nexar_err on_key_update(nx_tls_record *r, uint8_t request, bool last,
     return next_key(r, &r->rx);
 }
 
-/* Messages may begin and end anywhere in records. */
+/* Messages may cross the borders of records. */
 static nexar_err take_messages(nx_tls_record *r, const uint8_t *data, size_t len,
                                char why[NX_RECORD_WHY])
 {

@@ -313,7 +313,7 @@ void nx_conn_read(nx_conn *c, const struct sockaddr_storage *from, const uint8_t
     nx_conn_reading = c;
     rv = ngtcp2_conn_read_pkt(c->ng, &path, NULL, data, len, c->now_ns);
     nx_conn_reading = NULL;
-    c->straight.place.at = NULL; /* of a packet that proved to be a second one, say */
+    c->straight.place.at = NULL; /* for instance of a duplicate packet */
     if (rv != 0) {
         c->opened = false;
         nx_conn_died(c, rv);

@@ -40,7 +40,7 @@ static uint8_t *place_of(nx_conn *c, const nx_peek *frame, const uint8_t *known,
     return nx_lane_parser_place(&c->inbox, &piece, skip);
 }
 
-/* Finds the place of bytes of |p|, if there is one. */
+/* Finds the destination of bytes of |p|, if there is one. */
 static void look_into(nx_conn *c, const nx_protect_packet *p)
 {
     const size_t len = p->len - NX_AEAD_TAG;

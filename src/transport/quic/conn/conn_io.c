@@ -1,4 +1,4 @@
-/* conn_io.c - a connection with its timer and its ids: life, reading, dying. */
+/* conn_io.c - a connection with its timer and its ids: life, reading, end. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -22,7 +22,7 @@ enum {
 };
 
 static const uint64_t LINGER_MOST_NS = UINT64_C(1000000000);
-static const uint64_t UNREACHABLE_NS = UINT64_C(100000000); /* for so long, with no packet */
+static const uint64_t UNREACHABLE_NS = UINT64_C(100000000); /* for this long, without a packet */
 
 /* If this process did not run for this long, packets that arrived in that time count before any
  * time-out. */
@@ -50,7 +50,7 @@ static void on_data(void *ctx, uint64_t id, uint64_t off, const void *data, size
     nx_conn_io *k = ctx;
     nx_quic_link *link = k->link;
 
-    k->unanswered += little(k); /* its sender waits to have its memory back */
+    k->unanswered += little(k); /* the sender waits until its memory is released */
     if ((link != NULL) && (link->used == k) && nx_quic_link_wants_data(link)) {
         link->base.up->on_data(link->base.up_ctx, &link->base, id, off, data, len);
     }
@@ -260,9 +260,9 @@ static void entomb(nx_conn_io *k, const uint8_t *word, size_t len)
     if (k->outlasts) {
         linger = q->config.idle_timeout_ns; /* the peer may read it this late */
     } else if (!k->up && !k->dialled && (len == 0)) {
-        linger = 0; /* noise that looked like a stranger: of that there may be a lot */
+        linger = 0; /* noise that resembled a new peer: there may be much of it */
     }
-    /* Without memory for the timer it stays until the endpoint closes. */
+    /* Without memory for the timer, the connection stays until the endpoint closes. */
     (void)!nx_loop_timer_set(q->config.loop, &k->timer, nx_loop_now(q->config.loop) + linger);
 }
 

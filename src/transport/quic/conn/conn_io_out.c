@@ -52,7 +52,7 @@ bool nx_quic_unblock(nx_quic *q)
     return true;
 }
 
-/* Whether a packet of |n| bytes can join the batch. */
+/* Whether a packet of |n| bytes fits into the batch. */
 static bool joins(const nx_quic_out *out, size_t n)
 {
     return (out->len > 0) && (n <= out->segment) && (out->len + n <= NX_UDP_MAX);
@@ -75,10 +75,10 @@ static void learn(nx_conn_io *k, int code)
     }
 }
 
-/* Puts the packet of |n| bytes behind the batch into it, or sends the batch and begins another with
- * it. False: the socket is full. Then, or if the batch has failed with |*code|, the packet is lost,
- * which is rare and repaired like any loss. Nothing may stay in the batch after the iteration,
- * because the next connection uses the same batch. */
+/* Appends the packet of |n| bytes, which follows the batch in memory, to the batch, or sends the
+ * batch and begins another with the packet. False: the socket is full. Then, or if the batch has
+ * failed with |*code|, the packet is lost, which is rare and repaired like any loss. Nothing may
+ * stay in the batch after the iteration, because the next connection uses the same batch. */
 static bool add_packet(nx_conn_io *k, size_t n, int *code)
 {
     nx_quic_out *out = &k->q->out;

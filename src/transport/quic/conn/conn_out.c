@@ -3,8 +3,8 @@
  *
  * A packet takes from the control lane first, then from the message lane, then from the current
  * part. While there is room the next part follows (many small parts share a packet). Parts leave a
- * little of the connection's window to the lanes, so that control never waits for data to be
- * acknowledged.
+ * little of the connection's window to the lanes, so that control frames never wait for
+ * acknowledgements of data.
  */
 #include <string.h>
 
@@ -189,7 +189,7 @@ static void set_aside(nx_conn *c, const offer *o)
     }
 }
 
-/* One packet; 0: there is none to write. */
+/* Writes one packet; 0: there is none to write. */
 static size_t write_packet(nx_conn *c, uint8_t *buf, size_t room)
 {
     size_t parts_room = prepare(c);

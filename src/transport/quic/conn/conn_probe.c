@@ -1,5 +1,5 @@
 /*
- * conn_probe.c - calling a peer that does not answer.
+ * conn_probe.c - probes a peer that does not answer.
  *
  * When nothing is acknowledged, ngtcp2's time-out doubles each time, and while the congestion
  * window is full ngtcp2 writes nothing else. After a cut of 4 s the connection may be silent for 4
@@ -7,7 +7,7 @@
  * arrives, it repeats the datagram every NX_CALL_NS, on all possible paths. QUIC tolerates this: a
  * copy of a lost packet is as good as the packet, and a copy of a packet that arrived is dropped. A
  * dialled member is probed in the same way: its host's reply reveals a process that has exited.
- * (Not a seed, which may have many at its door.)
+ * (Not a seed, which may serve many diallers.)
  *
  * Where the peer receives and this side does not, the copies tell the peer nothing new; but the
  * peer's copies do the same for this side. When one of the peer's copies arrives, this side must

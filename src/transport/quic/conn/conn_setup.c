@@ -1,4 +1,4 @@
-/* conn_setup.c - how ngtcp2 is set up: settings, parameters, callbacks. */
+/* conn_setup.c - configures ngtcp2: settings, parameters, callbacks. */
 #include <string.h>
 #include <unistd.h>
 

@@ -230,7 +230,7 @@ static const nx_inpart *find(const nx_lane_parser *in, int64_t stream)
 
 uint8_t *nx_lane_parser_place(nx_lane_parser *in, const nx_inpiece *piece, size_t *skip)
 {
-    enum { FEW = 64 }; /* parts to look through */
+    enum { FEW = 64 }; /* parts in a linear search */
     size_t left = piece->nknown, len;
     const nx_inpart *part;
     nx_inpart fresh = {0};

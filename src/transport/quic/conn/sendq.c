@@ -165,7 +165,7 @@ nexar_err nx_sendq_frame(nx_sendq *q, nx_lane lane, const nx_bytes *bytes, size_
     return add(q, lane, &w, bytes, n, len);
 }
 
-/* A varint on the control lane that is no frame. */
+/* Adds a varint on the control lane that is not a frame. */
 static nexar_err add_sign(nx_sendq *q, uint64_t sign)
 {
     uint8_t head[NX_FRAME_HEAD];

@@ -18,7 +18,7 @@ struct nx_aead {
 
 static atomic_bool gnutls_only;
 
-/* NULL: none in this build, or none that this CPU runs. */
+/* NULL: none in this build, or none that this CPU supports. */
 static const nx_aead_kernels *own(void)
 {
 #if defined(__x86_64__)

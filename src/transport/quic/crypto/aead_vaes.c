@@ -74,7 +74,7 @@ INLINE __m256i turned2(__m256i x)
 
 /* ---- the hash ------------------------------------------------------------------------ */
 
-/* Products that wait for their reduction, in either half of the vectors. */
+/* Products before their reduction, in either half of the vectors. */
 typedef struct sums {
     __m256i low, high, cross;
 } sums;
@@ -202,7 +202,7 @@ static void block(const nx_aead_key *k, const uint8_t *in, uint8_t *out)
     store(out, encrypt_block(k, load(in)));
 }
 
-/* FIPS 197, 5.2; the instruction looks up the S-box without memory. */
+/* FIPS 197, 5.2; the instruction computes the S-box without a table in memory. */
 static void expand(nx_aead_key *k, const uint8_t *key, size_t len)
 {
     uint32_t w[4 * (NX_AEAD_ROUNDS + 1)], rcon = 1;
@@ -502,8 +502,8 @@ static void peek(const nx_aead_key *k, const nx_aead_text *text, size_t from, si
 
 /* ---- the CPU ------------------------------------------------------------------------- */
 
-/* Tests the CPUID bits: not every compiler that builds this accepts "vaes" as a name. That the
- * system saves the registers is part of "avx2". */
+/* Tests the CPUID bits: not every compiler that builds this accepts "vaes" as a name. "avx2"
+ * implies that the system saves the registers. */
 static bool runs(void)
 {
     unsigned int eax, ebx, ecx, edx;

@@ -1,4 +1,4 @@
-/* tls.c - credentials and sessions of GnuTLS, made for ngtcp2. */
+/* tls.c - credentials and sessions of GnuTLS, for ngtcp2. */
 #include "tls.h"
 
 #include <stdio.h>
@@ -11,8 +11,8 @@
 #include "tls_verify.h"
 #include "transport/cert.h"
 
-/* AES-128-GCM first: by GnuTLS five times as fast as ChaCha20 where the CPU has
- * AES (measured on loopback).  No tickets, no resumption: a certificate is shown each time. */
+/* AES-128-GCM first: by GnuTLS five times as fast as ChaCha20 where the CPU has AES (measured on
+ * loopback). No tickets, no resumption: each handshake presents a certificate. */
 static const char PRIORITY[] =
     "NORMAL:-VERS-ALL:+VERS-TLS1.3:-CIPHER-ALL:+AES-128-GCM:+AES-256-GCM:+CHACHA20-POLY1305:"
     "-GROUP-ALL:+GROUP-X25519:+GROUP-SECP256R1:%DISABLE_TLS13_COMPAT_MODE";
@@ -121,7 +121,7 @@ static int configure_server(nx_tls_session *s)
                                        nx_tls_on_client_hello);
     gnutls_certificate_server_set_request(s->session,
                                           s->tls->seed ? GNUTLS_CERT_REQUEST : GNUTLS_CERT_REQUIRE);
-    /* Clients have one certificate at most: no list of authorities for them. */
+    /* Clients have at most one certificate, so they need no list of authorities. */
     gnutls_certificate_send_x509_rdn_sequence(s->session, 1);
     return (s->ref.get_conn == NULL) ? 0
                                      : ngtcp2_crypto_gnutls_configure_server_session(s->session);

@@ -29,7 +29,7 @@ static void refuse(nx_tls_session *s, nexar_err err, const char *why)
 
 /* ---- certificates -------------------------------------------------------------------- */
 
-/* The certificate that the peer has shown; false: none. */
+/* The certificate that the peer has presented; false: none. */
 static bool shown(gnutls_session_t session, nx_der *der)
 {
     unsigned int n = 0;

@@ -1,4 +1,4 @@
-/* peek.c - frames of QUIC (RFC 9000, 19) up to the first of a stream. */
+/* peek.c - parses frames of QUIC (RFC 9000, 19) up to the first STREAM frame. */
 #include "peek.h"
 
 #include "wire/wire.h"
@@ -38,12 +38,12 @@ static void skip_ack(nx_reader *r, uint64_t type)
     skip(r, 2); /* the largest, the delay */
     ranges = nx_read_varint(r);
     skip(r, 1);
-    /* Not more than there are bytes, so twice that is no overflow. */
+    /* At most the number of bytes left, so doubling cannot overflow. */
     skip(r, (ranges < nx_reader_left(r)) ? 2 * ranges : UINT64_MAX);
     skip(r, (type == ACK_ECN) ? 3 : 0);
 }
 
-/* False: something that is not known, or has consequences. */
+/* False: the frame is unknown, or has consequences. */
 static bool skip_frame(nx_reader *r, uint64_t type)
 {
     switch (type) {
@@ -92,13 +92,14 @@ bool nx_peek_stream(const uint8_t *head, size_t n, size_t len, nx_peek *out)
     said = ((type & STREAM_LEN) != 0) ? nx_read_varint(&r) : 0;
     out->at = (size_t)(r.at - head);
     left = len - out->at;
-    out->len = ((type & STREAM_LEN) != 0) ? (size_t)said : left; /* without: up to the end */
+    out->len =
+        ((type & STREAM_LEN) != 0) ? (size_t)said : left; /* without a length: up to the end */
     return !r.failed && (said <= left);
 }
 
 bool nx_peek_longest(const void *packet, nx_peek_read *look, size_t len, nx_peek *out)
 {
-    enum { FRAMES = 8 }; /* looked at: the end of a part, some frames of the lanes */
+    enum { FRAMES = 8 }; /* frames inspected: the end of a part, some frames of the lanes */
     uint8_t window[NX_PEEK_WINDOW];
     nx_peek frame;
     size_t at = 0;

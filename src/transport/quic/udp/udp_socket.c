@@ -1,4 +1,4 @@
-/* udp_socket.c - binding, and options of which each may be missing. */
+/* udp_socket.c - binds the socket and sets its options, each of which may be missing. */
 #include "udp_socket.h"
 
 #include <errno.h>
@@ -41,7 +41,7 @@ static void set_options(nx_udp_socket *s)
     /* Requests no message, so that none is lost: only a sandbox refuses the call. */
     s->features.recvmmsg = (nx_sys_recvmmsg(s->fd, NULL, 0, MSG_DONTWAIT) == 0);
     s->features.ipv6 = (s->family == AF_INET6);
-    /* IPv4 through an IPv6 socket has the options of both. */
+    /* IPv4 through an IPv6 socket uses the options of both. */
     (void)set(s->fd, IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO);
     (void)set(s->fd, IPPROTO_IP, IP_RECVERR, 1);
     if (s->family == AF_INET6) {
@@ -65,7 +65,7 @@ static int make(const struct sockaddr_storage *address, bool both)
     return fd;
 }
 
-/* The first free port of the range; an errno if there is none. */
+/* Binds the first free port of the range; returns an errno if there is none. */
 static int bind_range(int fd, const struct sockaddr_storage *address, uint16_t first, uint16_t last)
 {
     struct sockaddr_storage a = *address;
