@@ -48,8 +48,8 @@ uint32_t nx_rankset_next_out(const nx_rankset *s, uint32_t from);
 uint32_t nx_rankset_index_out(const nx_rankset *s, uint32_t rank);
 uint32_t nx_rankset_nth_out(const nx_rankset *s, uint32_t index);
 
-/* On the ring of all ranks: the first non-member at distance >= |far| after |self|; |self| if there
- * is none on one turn. */
+/* On the ring of all ranks: the first non-member at distance >= |far| after |self|; |self| if
+ * one round finds none. */
 uint32_t nx_rankset_after_out(const nx_rankset *s, uint32_t self, uint32_t far);
 
 /* The maximum length of an encoded set. */

@@ -213,7 +213,7 @@ nexar_err nexar_rpc_call(nexar_comm *comm, int rank, uint16_t fn_id, const void 
     return (err == NEXAR_OK) ? call(&op, data, bytes, default_timeout(comm)) : err;
 }
 
-// NOLINTBEGIN(readability-function-size,readability-non-const-parameter): the contract's
+// NOLINTBEGIN(readability-function-size,readability-non-const-parameter): as the API has it
 nexar_err nexar_rpc_call_for(nexar_comm *comm, int rank, uint16_t fn_id, const void *data,
                              size_t bytes, uint64_t timeout_ns, void **reply, size_t *reply_bytes)
 {
@@ -230,7 +230,7 @@ nexar_err nexar_rpc_call_for(nexar_comm *comm, int rank, uint16_t fn_id, const v
     return (err == NEXAR_OK) ? call(&op, data, bytes, timeout_ns) : err;
 }
 
-// NOLINTBEGIN(readability-function-size,readability-non-const-parameter): the contract's
+// NOLINTBEGIN(readability-function-size,readability-non-const-parameter): as the API has it
 nexar_err nexar_rpc_icall(nexar_comm *comm, int rank, uint16_t fn_id, const void *data,
                           size_t bytes, void **reply, size_t *reply_bytes, nexar_request **req)
 {

@@ -810,7 +810,7 @@ static void test_unregistering_waits_for_what_runs(void **state)
     assert_int_equal(nexar_rpc_register(w, GATE, NULL, NULL), NEXAR_OK);
     assert_int_equal(g.passed, 1);
     (void)pthread_join(thread, NULL);
-    gate_fini(&g); /* nobody is in it */
+    gate_fini(&g); /* no thread is in it */
     assert_int_equal(nexar_wait(&req, NULL), NEXAR_OK);
     assert_int_equal(nexar_rpc_call(w, 0, GATE, NULL, 0, NULL, NULL), NEXAR_ENOHANDLER);
     assert_int_equal(nexar_rpc_register(w, GATE, NULL, NULL), NEXAR_OK);

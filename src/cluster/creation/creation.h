@@ -2,9 +2,10 @@
  * creation.h - creates a communicator from a list of ranks: (state, event) -> actions; no sockets,
  * no clock.
  *
- * Only the listed ranks take part.  The one with the lowest slot is the *leader*.  Every other one
- * sends it JOIN.  When all have joined and agree on the list, the leader makes the communicator and
- * sends DONE with its id.  Otherwise it sends FAIL.  One round trip, n - 1 frames each way.
+ * Only the listed ranks take part.  The rank with the lowest slot is the *leader*.  Every other
+ * rank sends it JOIN.  When all have joined and agree on the list, the leader makes the
+ * communicator and sends DONE with its id.  Otherwise it sends FAIL.  One round trip, n - 1
+ * frames each way.
  *
  *     leader     WAITS  -- all have joined -->  READY  -- nx_creation_commit -->  DONE
  *     follower   WAITS  -- DONE ------------------------------------------------>  DONE

@@ -57,7 +57,7 @@ enum {
     NX_JOIN_PROTOCOL = 4,
     NX_JOIN_PROOF_SIZE = 32,
     NX_SOFTWARE_MAX = 32, /* "0.1.0" and its 0 */
-    NX_REASON_MAX = 448,  /* a sentence and its 0; with a prefix it fits nx_fail */
+    NX_REASON_MAX = 448,  /* a text and its 0; with a prefix it fits nx_fail */
     NX_VIEW_PIECE = 32768,
     NX_HELLO_MAX = 8192, /* longest HELLO of an unknown sender */
 };
@@ -119,7 +119,7 @@ typedef struct nx_welcome {
 typedef struct nx_return {
     uint16_t protocol;
     uint64_t epoch; /* of its view; 0: it is not in the world yet */
-    nx_member self; /* the id is the one of the certificate */
+    nx_member self; /* the id is the one in the certificate */
     bool hinted;    /* as in HELLO */
 } nx_return;
 

@@ -4,8 +4,8 @@
  * Connects to the seed by its pinned key, proves the token bound to the session, and sends a
  * certificate request for its own key. Receives certificate, member number and, when all are there,
  * the view. If the world has formed it waits until the members admit it. The connection to the seed
- * stays open, and is reopened when lost: members learn who waits, and report how the world has
- * changed. join_state.h is the protocol without I/O.
+ * stays open, and is reopened when lost: members learn which joiners wait, and report how the
+ * world has changed. join_state.h is the protocol without I/O.
  */
 #ifndef NX_JOIN_H
 #define NX_JOIN_H

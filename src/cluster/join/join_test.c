@@ -332,7 +332,7 @@ static bool divides(party_rank *r, size_t peers)
     return same;
 }
 
-/* No process was told the size of the world before. */
+/* No process knew the size of the world before. */
 static void test_what_can_be_received_is_divided_among_the_world(void **state)
 {
     enum { WORLD = 8, LATE = 3 };

@@ -18,9 +18,10 @@
  * Invariants
  *  M1  This machine is the only writer of the state.  Every other module queries it.
  *  M2  A slot moves along the arrows above, never back, and keeps the first reason for a state.
- *  M3  nx_membership_report records at once and notifies nobody.  nx_membership_notify notifies the
- *      subscribers.  What a subscriber ends is therefore never seen before the state that explains
- *      it: no call returns an error that names a failed rank before nexar_comm_failed includes it.
+ *  M3  nx_membership_report records at once and notifies no subscriber.  nx_membership_notify
+ *      notifies the subscribers.  What a subscriber ends is therefore never seen before the
+ *      state that explains it: no call returns an error that names a failed rank before
+ *      nexar_comm_failed includes it.
  *  M4  All subscribers are notified of one slot, in the order of the table, before any of them is
  *      notified of the next slot.  Each is notified of a failure exactly once, and of a departure
  *      at most once.

@@ -89,7 +89,7 @@ struct nx_seed_state {
     uint64_t end_by_ns;   /* UINT64_MAX: a member is connected */
     uint64_t retry_by_ns; /* retry of what lacked memory; UINT64_MAX: none */
 
-    nx_join_queue waiting, news; /* |news|: those that members were not notified of */
+    nx_join_queue waiting, news; /* |news|: joiners that members were not notified of */
     uint64_t *gone;              /* since the last notification of members */
     uint32_t ngone;
     bool retell;         /* members must be sent the whole list again */

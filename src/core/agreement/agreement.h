@@ -4,7 +4,7 @@
  * The machines of a communicator (cluster/membership/reliable_broadcast.h,
  * cluster/consensus/consensus.h) are made with the first call or frame that needs them.  They
  * outlive the communicator until no rank can ask any more.  Frames for a communicator that does not
- * exist here yet are kept; those for a closed one are dropped.  If a needed frame cannot be kept,
+ * exist here yet are kept; frames for a closed one are dropped.  If a needed frame cannot be kept,
  * this rank leaves the world.
  *
  * Every function is called with the loop's lock held.
@@ -24,7 +24,7 @@ typedef struct nx_outcome {
     nx_rankset failed; /* excluded ranks of the communicator */
     uint32_t id;       /* of the lowest other rank that has contributed one; 0: none */
     uint64_t highest;  /* maximum of the contributions */
-    nx_rankset left;   /* those of |failed| that leave: of a rescue alone */
+    nx_rankset left;   /* ranks of |failed| that leave: only in a rescue */
 } nx_outcome;
 
 /* A rank's contribution: flags, combined by and; a number, combined by maximum; an id for a new
@@ -36,12 +36,12 @@ typedef struct nx_agreement_input {
 
 /*
  * The |highest| that a state_sync brings.  A rank whose state_sync has failed early takes no part
- * in its agreement, in which others may wait: it says no by nx_agreement_oppose.  A rank that was
- * never in the state_sync, since it knew of the failure before, says no by its next agreement of
- * another kind, which is the same instance: ranks that have brought another |highest| go on to the
- * next one.
+ * in its agreement, in which others may wait: it contributes its veto by nx_agreement_oppose.  A
+ * rank that was never in the state_sync, since it knew of the failure before, says no by its
+ * next agreement of another kind, which is the same instance: ranks that have brought another
+ * |highest| go on to the next one.
  */
-#define NX_AGREEMENT_ASIDE (UINT64_MAX - 1) /* the one above ends what is overdue */
+#define NX_AGREEMENT_ASIDE (UINT64_MAX - 1) /* the value above ends an overdue agreement */
 
 /*
  * All living ranks of |inc| call.  Waits.  On NEXAR_OK nx_rankset_fini(&out->failed) is the
@@ -74,7 +74,7 @@ void nx_agreement_abandon(nx_incarnation *inc);
 bool nx_agreement_has_left(const nx_incarnation *inc, uint32_t rank);
 /* What this rank has accepted last on |inc|, or NULL. */
 const nx_consensus_value *nx_agreement_accepted(const nx_incarnation *inc);
-/* The ranks of |inc| for which the call of a thread waits, up to |room|: those that have not
+/* The ranks of |inc| for which the call of a thread waits, up to |room|: the ranks that have not
  * called, if known, or the rank that knows more.  Returns their number; 0: no thread is in a
  * call. */
 uint32_t nx_agreement_waits_for(const nx_incarnation *inc, uint32_t ranks[], uint32_t room);
@@ -101,7 +101,7 @@ void nx_agreement_conclude(nx_world *world);
 
 /* |inc| is about to be closed. */
 void nx_agreement_closed(nx_incarnation *inc);
-/* Frees those of all communicators. */
+/* Frees the machines of all communicators. */
 void nx_agreements_free(nx_world *world);
 
 #endif /* NX_AGREEMENT_H */

@@ -36,7 +36,7 @@ struct nx_agreement {
     uint32_t owed;    /* this many ended before this rank has called: its next calls fail */
     bool proxied;     /* one runs in which this rank takes part without its application */
     bool used;        /* an agreement was ever begun */
-    bool opposing;    /* an instance runs for which nobody waits: nx_agreement_oppose */
+    bool opposing;    /* an instance runs without a waiting thread: nx_agreement_oppose */
     bool close_due;   /* noted: nx_consensus_close, when that instance is over */
     bool revoked;     /* noted, to be acted upon */
     bool let_go;      /* the leavers of the last decision were released */
@@ -52,7 +52,7 @@ struct nx_agreement {
     char why[NX_AGREEMENT_WHY]; /* of the first ranks that began, or of |err| */
 };
 
-/* Ids of automatic agreements, beyond those of communicators and of the world's failures. */
+/* Ids of automatic agreements, beyond the ids of communicators and of the world's failures. */
 #define NX_AUTO_SHRINK_ID (UINT64_C(1) << 33)
 
 /* One for |inc|, in its world's list; NULL: no memory. */

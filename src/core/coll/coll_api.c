@@ -37,7 +37,7 @@ nexar_err nexar_reduce(nexar_comm *comm, const void *sendbuf, void *recvbuf, siz
                         NULL);
 }
 
-// NOLINTNEXTLINE(readability-function-size): so many parameters the contract has
+// NOLINTNEXTLINE(readability-function-size): the API has this many parameters
 nexar_err nexar_ireduce(nexar_comm *comm, const void *sendbuf, void *recvbuf, size_t count,
                         nexar_dtype dtype, nexar_op op, int root, nexar_request **req)
 {
@@ -188,7 +188,7 @@ nexar_err nexar_allgatherv(nexar_comm *comm, const void *sendbuf, size_t sendcou
                         NULL);
 }
 
-// NOLINTNEXTLINE(readability-function-size): so many parameters the contract has
+// NOLINTNEXTLINE(readability-function-size): the API has this many parameters
 nexar_err nexar_iallgatherv(nexar_comm *comm, const void *sendbuf, size_t sendcount, void *recvbuf,
                             const size_t counts[], const size_t displs[], nexar_dtype dtype,
                             nexar_request **req)
@@ -199,7 +199,7 @@ nexar_err nexar_iallgatherv(nexar_comm *comm, const void *sendbuf, size_t sendco
                          NULL, req);
 }
 
-// NOLINTNEXTLINE(readability-function-size): so many parameters the contract has
+// NOLINTNEXTLINE(readability-function-size): the API has this many parameters
 nexar_err nexar_gatherv(nexar_comm *comm, const void *sendbuf, size_t sendcount, void *recvbuf,
                         const size_t counts[], const size_t displs[], nexar_dtype dtype, int root)
 {
@@ -209,7 +209,7 @@ nexar_err nexar_gatherv(nexar_comm *comm, const void *sendbuf, size_t sendcount,
                         NULL);
 }
 
-// NOLINTNEXTLINE(readability-function-size): so many parameters the contract has
+// NOLINTNEXTLINE(readability-function-size): the API has this many parameters
 nexar_err nexar_igatherv(nexar_comm *comm, const void *sendbuf, size_t sendcount, void *recvbuf,
                          const size_t counts[], const size_t displs[], nexar_dtype dtype, int root,
                          nexar_request **req)
@@ -220,7 +220,7 @@ nexar_err nexar_igatherv(nexar_comm *comm, const void *sendbuf, size_t sendcount
                          NULL, req);
 }
 
-// NOLINTNEXTLINE(readability-function-size): so many parameters the contract has
+// NOLINTNEXTLINE(readability-function-size): the API has this many parameters
 nexar_err nexar_scatterv(nexar_comm *comm, const void *sendbuf, const size_t counts[],
                          const size_t displs[], void *recvbuf, size_t recvcount, nexar_dtype dtype,
                          int root)
@@ -231,7 +231,7 @@ nexar_err nexar_scatterv(nexar_comm *comm, const void *sendbuf, const size_t cou
                         NULL);
 }
 
-// NOLINTNEXTLINE(readability-function-size): so many parameters the contract has
+// NOLINTNEXTLINE(readability-function-size): the API has this many parameters
 nexar_err nexar_iscatterv(nexar_comm *comm, const void *sendbuf, const size_t counts[],
                           const size_t displs[], void *recvbuf, size_t recvcount, nexar_dtype dtype,
                           int root, nexar_request **req)
@@ -261,7 +261,7 @@ nexar_err nexar_ireduce_scatterv(nexar_comm *comm, const void *sendbuf, void *re
                          NULL, req);
 }
 
-// NOLINTNEXTLINE(readability-function-size): so many parameters the contract has
+// NOLINTNEXTLINE(readability-function-size): the API has this many parameters
 nexar_err nexar_alltoallv(nexar_comm *comm, const void *sendbuf, const size_t sendcounts[],
                           const size_t senddispls[], void *recvbuf, const size_t recvcounts[],
                           const size_t recvdispls[], nexar_dtype dtype)
@@ -273,7 +273,7 @@ nexar_err nexar_alltoallv(nexar_comm *comm, const void *sendbuf, const size_t se
                         NULL);
 }
 
-// NOLINTNEXTLINE(readability-function-size): so many parameters the contract has
+// NOLINTNEXTLINE(readability-function-size): the API has this many parameters
 nexar_err nexar_ialltoallv(nexar_comm *comm, const void *sendbuf, const size_t sendcounts[],
                            const size_t senddispls[], void *recvbuf, const size_t recvcounts[],
                            const size_t recvdispls[], nexar_dtype dtype, nexar_request **req)
@@ -312,7 +312,7 @@ nexar_err nexar_allreduce_rs_ag(nexar_comm *comm, void *buf, size_t count, nexar
                         arg);
 }
 
-// NOLINTNEXTLINE(readability-function-size): so many parameters the contract has
+// NOLINTNEXTLINE(readability-function-size): the API has this many parameters
 nexar_err nexar_iallreduce_rs_ag(nexar_comm *comm, void *buf, size_t count, nexar_dtype dtype,
                                  nexar_op op, nexar_shard_fn on_shard, void *arg,
                                  nexar_request **req)

@@ -374,7 +374,7 @@ static nx_coll_args retry_args(const char *name, nexar_comm *comm, const nx_comp
                           .op = call->op};
 }
 
-// NOLINTNEXTLINE(readability-function-size): so many parameters the contract has
+// NOLINTNEXTLINE(readability-function-size): the API has this many parameters
 nexar_err nexar_allreduce_compressed(nexar_comm *comm, void *buf, size_t count, nexar_dtype dtype,
                                      nexar_op op, nexar_compression how, double ratio,
                                      void *residual)
@@ -481,7 +481,7 @@ static nexar_err start_once(nexar_comm *comm, nx_compress_call *call, nexar_requ
     return err;
 }
 
-// NOLINTNEXTLINE(readability-function-size): so many parameters the contract has
+// NOLINTNEXTLINE(readability-function-size): the API has this many parameters
 nexar_err nexar_iallreduce_compressed(nexar_comm *comm, void *buf, size_t count, nexar_dtype dtype,
                                       nexar_op op, nexar_compression how, double ratio,
                                       void *residual, nexar_request **req)

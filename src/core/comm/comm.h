@@ -53,7 +53,7 @@ struct nexar_comm {
     unsigned children;       /* number of communicators made from it here */
     nx_device *device;       /* held; NULL: buffers are host memory */
     void *stream;            /* for its functions */
-    atomic_bool has_device;  /* |device|, for those without the lock */
+    atomic_bool has_device;  /* |device|, for threads without the lock */
     nexar_failure_fn on_failure;
     void *on_failure_arg;
     nexar_change_fn on_change;

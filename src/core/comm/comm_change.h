@@ -3,7 +3,7 @@
  * the application that is called after each change.
  *
  * An incarnation keeps the ranks that its change counts: those that joined (ranks of its own), then
- * those that left, then those that failed (ranks of the one before it), each ascending.
+ * those that left, then those that failed (ranks of the previous incarnation), each ascending.
  *
  * With the loop's lock.
  */
@@ -12,9 +12,9 @@
 
 #include "core/comm/comm.h"
 
-/* Keeps the ranks that next->change counts.  |gone|: those of the incarnation before |next| that
- * are not in it.  Of these |some| have failed, or left, as |they| says, and the others the other.
- * The ranks that joined are the last of |next|.  NEXAR_ENOMEM. */
+/* Keeps the ranks that next->change counts.  |gone|: the ranks of the incarnation before |next|
+ * that are not in |next|.  Of these |some| have failed, or left, as |they| says, and the others
+ * the other. The ranks that joined are the last of |next|.  NEXAR_ENOMEM. */
 NX_MUST_CHECK nexar_err nx_change_keep(nx_incarnation *next, const nx_rankset *gone,
                                        const nx_rankset *some, nexar_change_kind they);
 /* The change of |next| is that of |old|.  NEXAR_ENOMEM. */

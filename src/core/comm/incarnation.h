@@ -10,8 +10,8 @@
  *      nx_incarnation_open until the memory is freed.
  *  I2  comm->inc is what the application knows: its ranks are the ranks in arguments and results,
  *      and messages and remote calls run on it.  It advances only where the application is
- *     notified:
- *      in a blocking collective, when a request of a collective is claimed, in nexar_comm_update().
+ *      notified: in a blocking collective, when a request of a collective is claimed, in
+ *      nexar_comm_update().
  *  I3  comm->active is where the next collective runs.  It differs from comm->inc only with
  *      retry=on (retry.h), where collectives continue before the application is notified.
  *  I4  Incarnations after comm->active were agreed on and are not used yet (recovery.h).
@@ -80,7 +80,7 @@ typedef struct nx_recovery {
 struct nx_incarnation {
     nx_list link; /* in world->incarnations, until it is closed */
     nx_world *world;
-    nexar_comm *comm;     /* whose it is; NULL: it is closed */
+    nexar_comm *comm;     /* its communicator; NULL: it is closed */
     nx_incarnation *next; /* its successor, referenced by |comm|; NULL: none so far */
     uint32_t holds;
 
@@ -103,7 +103,7 @@ struct nx_incarnation {
         bool off;     /* all collectives are run by the engine */
         int fd;       /* the board, on the first rank, while it is ... */
         uint64_t due; /* ... due to these ranks, as bits */
-    } board;          /* direct.h */
+    } board;          /* host_boards.h */
     bool revoked;     /* all calls on it fail with NEXAR_EREVOKED */
     bool alone;       /* all other ranks have failed, left or freed it */
     bool inquires;    /* a receive from any source has waited: checks whether any rank is left */

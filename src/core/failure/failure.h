@@ -14,14 +14,12 @@
  *      because of a failure waits until it is notified itself.
  *  F2  A failure travels by reliable broadcast alone.  No frame and no board that ends an operation
  *      carries one.  The broadcast is started before anything ends.
- *  F3  While a rank is suspect, operations that need it wait.  The end of a link may not tell
- *      failed
- *      from left (nothing listens there: the seed is asked) or failed from unreachable (nothing
- *      arrived for idle_timeout: the heartbeat decides); and a rank that accuses this one is not
- *      judged yet (failure_detector.h, H5).  msg holds the requests of such a peer until the
- *     verdict:
- *      failed, left, or no answer, which is bounded by the time for an answer or by
- *      heartbeat_timeout.
+ *  F3  While a rank is suspect, operations that need it wait.  The end of a link may not
+ *      distinguish failed from left: no process listens there, and this rank asks the seed.  It
+ *      may not distinguish failed from unreachable: nothing arrived for idle_timeout, and the
+ *      heartbeat decides.  A rank that accuses this one is not judged yet (failure_detector.h, H5).
+ *      msg holds the requests of such a peer until the verdict: failed, left, or no answer.  The
+ *      wait is bounded by the time for an answer or by heartbeat_timeout.
  *  F4  NEXAR_EPEER does not always mean failed: the rank may have left, or called finalize.  Such a
  *      rank is in nx_failure_left() alone.  Other errors of a link (NEXAR_EPROTO, NEXAR_ECONNECT,
  *      NEXAR_EAUTH) say nothing about the rank: they end its requests at once, and the rank

@@ -19,7 +19,7 @@ static const unsigned VICTIMS = 1U << 1 | 1U << 3;
 
 typedef struct board {
     _Atomic int ready, done, go;
-    _Atomic int told[RANKS][RANKS]; /* calls: by whom, of whom */
+    _Atomic int told[RANKS][RANKS]; /* calls: on which rank, about which rank */
 } board;
 
 static board *shared;

@@ -11,13 +11,11 @@
  *      unknown, or it cannot be watched (another container, a hidden /proc, an old kernel, no
  *      descriptors), it is not watched, without an error, and detection works as on another host.
  *  X2  A rank that leaves in order has not failed, and what it sent before is delivered.  The exit
- *      of
- *      a process is not its failure but the end of its links, each of which reads the rest from
- *      the socket before it goes down (nx_inet_link_exited), including the goodbye.  A process
- *      without a link is not watched: it may have left without notifying this rank.
+ *      of a process is not its failure but the end of its links.  Each link reads the rest from the
+ *      socket before it goes down (nx_inet_link_exited), including the goodbye.  A process without
+ *      a link is not watched: it may have left without notifying this rank.
  *  X3  At most NX_PROCESS_EXIT_MOST descriptors, and one for all of them.  With more such links,
- *      those
- *      to the ranks that follow this one are watched, so that every rank is watched by those before
+ *      this rank watches the ranks that follow it.  So every rank is watched by the ranks before
  *      it, which notify the others.
  *  X4  They are closed when the link has ended, and with the world.
  *

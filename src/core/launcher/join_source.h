@@ -11,9 +11,8 @@
  * cluster.  Blocks until a join file exists, up to formation_timeout.
  *
  * NEXAR_EINVAL
- *     Contradictory settings; a file that is not regular, or whose text is no join string or
- *     token.
- * NEXAR_EAUTH
+ *     Contradictory settings; a file that is not regular, or whose text is neither a join string
+ * nor a token. NEXAR_EAUTH
  *     The file belongs to another user, or others may access it.
  * NEXAR_ETIMEDOUT
  *     It does not exist, or is not complete.

@@ -87,7 +87,7 @@ nexar_err nexar_recv(nexar_comm *comm, void *buf, size_t bytes, int source, uint
     return (err == NEXAR_OK) ? recv_spans(comm, "recv", &one, 1, source, tag, status) : err;
 }
 
-// NOLINTNEXTLINE(readability-function-size): so many parameters the contract has
+// NOLINTNEXTLINE(readability-function-size): the API has this many parameters
 nexar_err nexar_sendrecv(nexar_comm *comm, const void *sendbuf, size_t sendbytes, int dest,
                          uint64_t sendtag, void *recvbuf, size_t recvbytes, int source,
                          uint64_t recvtag, nexar_status *status)

@@ -62,7 +62,7 @@ void nx_op_match(nx_op *op, const char *name, int source, uint64_t tag);
 void nx_op_post(nx_op *op, const nx_sink *sink);
 /* Cancels |op|, which has not completed. */
 void nx_op_cancel(nx_op *op);
-/* The outcome, and its sentence. */
+/* The outcome, and its error message. */
 nexar_err nx_op_finish(nx_op *op, nexar_status *status);
 
 /* As reports have it. */

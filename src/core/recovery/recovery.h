@@ -7,8 +7,8 @@
  * 1.  The agreement (auto_shrink.h) begins when a rank knows of a failure, or is notified that
  *     others do; only events drive it.  When it begins, everything on the incarnation fails.  Its
  *     outcome makes the successor, of the surviving ranks, which is not used yet.  If one of its
- *     ranks fails it gets a successor in turn.
- * 2.  The communicator points to the successor when the application is notified: when a collective
+ * ranks fails, the successor gets a successor itself. 2.  The communicator points to the
+ * successor when the application is notified: when a collective
  *     returns NEXAR_EPEER, or a request with that outcome is claimed.  That is local.  Ranks
  *     never change under an application that was not notified.
  *
@@ -40,8 +40,8 @@ void nx_recovery_begin(nx_incarnation *inc, const char *why);
 void nx_recovery_decided(nx_incarnation *inc);
 /* Does what was noted meanwhile. */
 void nx_recovery_conclude(nx_world *world);
-/* recovery_abort.c: a rank has failed, as |sentence| says: with that policy, the process exits
- * soon. */
+/* recovery_abort.c: a rank has failed, with the message |sentence|: with that policy, the
+ * process exits soon. */
 void nx_recovery_abort(nx_world *world, const char *sentence);
 
 /* ---- for collectives ------------------------------------------------------------------------ */

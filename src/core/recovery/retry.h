@@ -44,8 +44,8 @@ nx_incarnation *nx_retry_known(const nexar_comm *comm);
 void nx_retry_refuse(const nexar_comm *comm, nx_incarnation *was);
 
 /*
- * Runs |a|, which was checked for |was|, in its turn, until all survivors have its result. Releases
- * |was|.
+ * Runs |a|, which was checked for |was|, in the order of the queue, until all survivors have its
+ * result. Releases |was|.
  *
  * With the variant NX_VARIANT_COMPRESSED |tensors| lists the memory that it changes, which is
  * restored after an error.
@@ -53,9 +53,9 @@ void nx_retry_refuse(const nexar_comm *comm, nx_incarnation *was);
 nexar_err nx_retry_run(const nx_coll_args *a, nx_incarnation *was, const nx_retry_how *how);
 
 /*
- * The same when it is the caller's turn; |was| stays the caller's.  |queued|: for a request. Then a
- * rank without memory for it, before it has begun, does not fail alone while the others wait for
- * its next call: all fail with NEXAR_ENOMEM or NEXAR_EDEVICE.
+ * The same when the caller is at the front of the queue; |was| stays the caller's.  |queued|:
+ * for a request. Then a rank without memory for it, before it has begun, does not fail alone
+ * while the others wait for its next call: all fail with NEXAR_ENOMEM or NEXAR_EDEVICE.
  */
 nexar_err nx_retry_in_turn(const nx_coll_args *a, const nx_incarnation *was,
                            const nx_retry_how *how, bool queued);
@@ -63,7 +63,7 @@ nexar_err nx_retry_in_turn(const nx_coll_args *a, const nx_incarnation *was,
 /*
  * With recovery=automatic, without retry=on: all ranks of |inc| end the operation |name|, which
  * this one has ended with |err|, alike.  NEXAR_EPEER: a rank has failed before all had its result;
- * nx_recovery_after follows.  |err| has its sentence.  With the lock.
+ * nx_recovery_after follows.  |err| has its message.  With the lock.
  */
 NX_MUST_CHECK nexar_err nx_retry_conclude(nx_incarnation *inc, const char *name, nexar_err err);
 

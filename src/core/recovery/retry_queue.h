@@ -52,7 +52,7 @@ NX_MUST_CHECK nexar_err nx_queued_start(const nx_coll_args *a, nx_incarnation *w
 
 /* The communicator of |runner| (may be NULL) is destroyed; with the lock. */
 void nx_runner_retire(nx_runner *runner);
-/* Joins those that were retired; without the lock. */
+/* Joins retired runners; without the lock. */
 void nx_runners_reap(nx_world *world);
 /* Joins all runners: no requests are left; without the lock.  Then frees them. */
 void nx_runners_stop(nx_world *world);

@@ -48,7 +48,7 @@ struct nx_stall {
     uint32_t whom[NX_DOING_LISTED]; /* the first of them */
     char here[NX_DOING_HERE];       /* what else it waits for */
     char note[NX_NOTE_TEXT];
-    uint32_t nasked, nopen; /* questions sent; those without an answer */
+    uint32_t nasked, nopen; /* questions sent; questions without an answer */
     asked asked[ASKED_MAX];
 };
 

@@ -1,11 +1,11 @@
 /*
- * stall.h - reports operations that wait too long, the ranks they wait for, and what those are
- * doing.
+ * stall.h - reports operations that wait too long, the ranks they wait for, and the activity of
+ * these ranks.
  *
  * One timer, no work per operation.  When an operation has waited for |after_ns|, the ranks that it
- * waits for are asked (core/report/doing.h), and those that they wait for in turn, a few steps
- * deep.  When all have answered, or ANSWER_NS after the last question, the report is printed.  The
- * same operation is reported again after twice the time, then after twice that.
+ * waits for are asked (core/report/doing.h), then the ranks that these wait for, a few steps
+ * deep.  When all have answered, or ANSWER_NS after the last question, the report is printed.
+ * The same operation is reported again after twice the time, then after twice that.
  *
  * Which rank prints.  In a collective of 64 ranks of which one is late, 63 wait: one report is
  * wanted, not 63.  A rank prints a collective if it waits for a rank that is not in the collective,
@@ -45,7 +45,7 @@ typedef struct nx_pending {
 typedef enum nx_stall_voice {
     NX_STALL_INFO,  /* another rank prints more */
     NX_STALL_WARN,  /* a report */
-    NX_STALL_DEMAND /* somebody has asked for it: printed at any level */
+    NX_STALL_DEMAND /* requested by a user: printed at any level */
 } nx_stall_voice;
 
 typedef struct nx_stall_config {
@@ -68,7 +68,7 @@ typedef struct nx_stall_config {
     uint64_t (*served)(void *ctx);
     /* The state of |rank|, which has gone: "has failed", "has left".  May be NULL. */
     const char *(*fate)(void *ctx, uint32_t rank);
-    /* Sends a control frame; an error has its sentence. */
+    /* Sends a control frame; an error has its message. */
     nexar_err (*send)(void *ctx, uint32_t peer, const void *data, size_t len);
     void (*print)(void *ctx, nx_stall_voice voice, const char *line);
     void *ctx;

@@ -5,7 +5,7 @@
 #include "base/memory/content_hash.h"
 #include "device/device.h"
 
-/* Tensors are hashed, and kept, in parts of so many bytes, by whichever thread is free. */
+/* Size of the parts in which tensors are hashed and kept; any free thread takes the next part. */
 enum { NX_STATE_LEAF = 1 << 20 };
 
 /*

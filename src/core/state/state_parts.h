@@ -22,7 +22,8 @@ typedef struct nx_state_parts {
 NX_MUST_CHECK nexar_err nx_state_parts_begin(nx_state_parts *p, nx_incarnation *inc);
 /* Runs the next part and waits for its end.  The errors are those of a collective. */
 NX_MUST_CHECK nexar_err nx_state_parts_run(nx_state_parts *p, nx_coll_call *call);
-/* This rank runs no further part for |err|, whose sentence is the thread's last; returns |err|. */
+/* This rank runs no further part because of |err|, whose message is the thread's last; returns
+ * |err|. */
 nexar_err nx_state_parts_give_up(nx_state_parts *p, nexar_err err);
 /* The operation is over. */
 void nx_state_parts_end(nx_state_parts *p);

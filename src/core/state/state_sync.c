@@ -10,12 +10,12 @@
  *
  * Then the ranks agree whether all have come to the end.  If not, what was replaced is put back.
  *
- * If the names differ, part 1 brings the table of rank 0 to all ranks, and part 2 what differs
- * from it on each, so all ranks fail with the same sentence.
+ * If the names differ, part 1 sends the table of rank 0 to all ranks, and part 2 exchanges each
+ * rank's difference from it, so all ranks fail with the same message.
  *
  * Which ranks agree.  A rank that has completed part 0 knows that all ranks are in the call, and
  * takes part in the agreement whatever follows.  A rank whose part 0 has failed cannot know that:
- * after a failure or a revocation another rank may be elsewhere and never come.  It says no to the
+ * after a failure or a revocation another rank may be elsewhere and never come.  It vetoes the
  * agreement and returns without waiting for it.  After a mismatch no rank has completed part 0.
  */
 #include <string.h>

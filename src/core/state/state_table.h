@@ -29,13 +29,14 @@ void nx_state_table_write(const nexar_state *tensors, size_t n, uint8_t *table);
 /* A digest of |table| with a key that all ranks share at all times. */
 nx_digest nx_state_table_digest(const uint8_t *table, size_t bytes);
 
-/* The first of the |n| tensors that differs from the one at its place in |table|, which came from
- * another rank, or that one of both lacks; UINT64_MAX: none.  NEXAR_EPROTO: |table| is malformed.
+/* The first of the |n| tensors that differs from the tensor at the same index in |table|, which
+ * came from another rank, or that one of both lacks; UINT64_MAX: none.  NEXAR_EPROTO: |table| is
+ * malformed.
  */
 NX_MUST_CHECK nexar_err nx_state_table_compare(const nexar_state *tensors, size_t n,
                                                const uint8_t *table, size_t bytes, uint64_t *first);
 
-/* Describes tensor |index|, for a sentence: "layer1.weight" (128 x f32), or "no tensor". */
+/* Describes tensor |index|, for a message: "layer1.weight" (128 x f32), or "no tensor". */
 enum { NX_STATE_TEXT = 128 };
 void nx_state_describe(const nexar_state *tensors, size_t n, uint64_t index,
                        char text[NX_STATE_TEXT]);

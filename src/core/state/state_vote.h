@@ -1,6 +1,6 @@
 /*
- * state_vote.h - which contents win, and who sends them to whom: a pure function of what all
- * ranks have announced, so that all ranks come to the same result.
+ * state_vote.h - which contents win, and which ranks send them to which: a pure function of what
+ * all ranks have announced, so that all ranks come to the same result.
  */
 #ifndef NX_STATE_VOTE_H
 #define NX_STATE_VOTE_H

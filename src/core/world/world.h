@@ -49,12 +49,12 @@ typedef struct nx_world {
     nexar_comm *comm;     /* the world communicator */
     nx_list incarnations; /* of all communicators: incarnation.h */
     nx_failure *failure;
-    nx_process_exits *process_exits; /* NULL until somebody is watched */
+    nx_process_exits *process_exits; /* NULL until a process is watched */
     nx_list accords;                 /* of communicators: agreement.h */
     struct nx_agreement_walk *walks; /* iterations over them in progress: agreement.c */
     nx_early *early;                 /* early frames, for communicators and members that do not
                                         exist here yet */
-    nx_list requests;                /* those that the application has not given back */
+    nx_list requests;                /* messages that the application has not freed */
     nx_list runners;                 /* with retry=on, threads that run them: retry_queue.h */
     nx_list messages;                /* that matched probes have taken: p2p/message.h */
     nx_list spare;                   /* memory of messages' requests to use again: p2p_request.c */
@@ -64,7 +64,7 @@ typedef struct nx_world {
     struct nx_passes *passes; /* descriptors passed for host boards; NULL until there are some */
     struct nx_arena *arena;   /* arena.h: NULL until nexar_alloc ... */
     bool no_arena;            /* ... or if it cannot be had */
-    struct nx_arenas *arenas; /* those of other ranks */
+    struct nx_arenas *arenas; /* arenas of other ranks */
     nx_wait_policy waits;     /* of the loop and of host boards */
 
     uint32_t ids; /* that were given out for communicators */
