@@ -1,4 +1,4 @@
-/* adapter_check.c - an adapter against the library's own kernels. */
+/* adapter_check.c - compares an adapter with the library's own kernels. */
 #include "adapter_check.h"
 
 #include <stdlib.h>

@@ -1,20 +1,20 @@
-/* adapter_check.h - what the tests of all adapters do with their device. */
+/* adapter_check.h - operations on a device, shared by the tests of all adapters. */
 #ifndef NXT_ADAPTER_CHECK_H
 #define NXT_ADAPTER_CHECK_H
 
 #include <nexar.h>
 
-/* Copies that are done when they return. */
+/* Synchronous copies. */
 void nxt_dev_put(const nexar_device *dev, void *at, const void *host, size_t bytes);
 void nxt_dev_get(const nexar_device *dev, void *host, const void *at, size_t bytes);
-/* What the adapter says; the stream is at rest. */
+/* Returns the adapter's result; the stream is empty on return. */
 nexar_err nxt_dev_reduce(const nexar_device *dev, void *at, const void *host, size_t count,
                          nexar_dtype dtype, nexar_op op);
 
-/* Bytes of which no two neighbours are alike; another |seed|, others. */
+/* Fills |buf| so that neighbouring bytes differ; the content depends on |seed|. */
 void nxt_bytes_make(unsigned char *buf, size_t bytes, unsigned seed);
 
-/* The device's op(a, b), computed at |at|, has the bits of nx_reduce. */
+/* Checks that the device's op(a, b), computed at |at|, has the bits of nx_reduce. */
 void nxt_dev_check_bits(const nexar_device *dev, void *at, const void *a, const void *b,
                         size_t count, nexar_dtype dtype, nexar_op op);
 /* The same for every kernel, on special and random pairs; |at| has NXT_PAIRS words. */

@@ -1,4 +1,4 @@
-/* api_call.c - collectives through the public API, held to the oracle. */
+/* api_call.c - runs collectives through the public API and compares them with the oracle. */
 #include "api_call.h"
 
 #include <stdio.h>
@@ -84,7 +84,7 @@ static nexar_err make_v(given *g, bool later)
     }
 }
 
-/* Makes |call| as the rank of g->comm; with |later| it is only started. */
+/* Makes |call| as the rank of g->comm; with |later| only starts it. */
 static nexar_err make_call(given *g, bool later)
 {
     if (g->call->in_place[nexar_rank(g->comm)]) {
@@ -143,8 +143,8 @@ static nexar_op draw_op(nxt_rand *rand, nx_coll_kind kind, nexar_dtype dtype)
     return nx_coll_reduces(kind) ? op : NEXAR_SUM;
 }
 
-/* Long vectors on few ranks, shorter ones on many: every rank makes the inputs and
- * the results of all. */
+/* Long vectors on few ranks, shorter ones on many: every rank computes the inputs and results of
+ * all ranks. */
 static size_t draw_count(nxt_rand *rand, uint32_t n)
 {
     const size_t count = counts[nxt_below(rand, sizeof(counts) / sizeof(counts[0]))];
@@ -161,7 +161,7 @@ struct nxt_api_op {
     bool later;
     nexar_err err;
     char **send, **recv, **want, **loose;
-    nxt_sim_device *device; /* where the buffers are; NULL: in host memory */
+    nxt_sim_device *device; /* device of the buffers; NULL: host memory */
     char why[256];
 };
 
@@ -173,7 +173,7 @@ void nxt_api_use_device(nxt_sim_device *d)
     device = d;
 }
 
-/* The buffers of |op| go to the device. */
+/* Copies the buffers of |op| to the device. */
 static void to_device(nxt_api_op *op, size_t sent, size_t received)
 {
     void *send = nxt_sim_device_alloc(device, sent + 1);
@@ -190,7 +190,7 @@ static void to_device(nxt_api_op *op, size_t sent, size_t received)
     on_device++;
 }
 
-/* The result comes back. */
+/* Copies the result back. */
 static void from_device(nxt_api_op *op)
 {
     const int me = nexar_rank(op->given.comm);
@@ -243,7 +243,7 @@ nxt_api_op *nxt_api_begin(nexar_comm *comm, nx_coll_kind kind, uint64_t seed)
     return op;
 }
 
-/* Whether the result is what it must be; says it in |op->why| if not. */
+/* Compares the result with the oracle; describes a difference in |op->why|. */
 static void check_result(nxt_api_op *op)
 {
     const size_t size = op->size;

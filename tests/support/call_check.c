@@ -1,4 +1,4 @@
-/* call.c - draws a collective call. */
+/* call_check.c - draws a collective call. */
 #include "call_check.h"
 
 #include <stdlib.h>
@@ -6,7 +6,7 @@
 #include "rand.h"
 #include "sched_plan.h"
 
-/* What a rank that must not be asked for its counts answers. */
+/* The counts of a rank whose counts must not be read. */
 #define NONSENSE (SIZE_MAX / 8)
 
 bool nxt_is_v(nx_coll_kind kind)
@@ -69,8 +69,7 @@ static size_t draw_count(nxt_rand *r, size_t mean)
     return nxt_one_in(r, 4) ? 0 : nxt_below(r, (2 * mean) + 2);
 }
 
-/* Lays a row of blocks in a buffer in random order, with gaps; returns its
- * length. */
+/* Places a row of blocks in a buffer in random order, with gaps; returns the buffer's length. */
 static size_t lay_blocks(nxt_rand *r, const size_t *counts, size_t *displs, uint32_t n)
 {
     uint32_t *order = nxt_calloc(n, sizeof(*order));
@@ -102,7 +101,7 @@ static size_t lay_in_line(const size_t *counts, size_t *displs, uint32_t n)
     return at;
 }
 
-/* One row of counts for all. */
+/* Draws one row of counts for all ranks. */
 static void draw_same_counts(nxt_call *c, nxt_rand *r)
 {
     for (uint32_t b = 0; b < c->size; b++) {
@@ -114,8 +113,8 @@ static void draw_same_counts(nxt_call *c, nxt_rand *r)
     }
 }
 
-/* How much each sends to each; the same both ways if anybody is in place, since
- * then what comes takes the room of what goes. */
+/* Draws the counts between each pair of ranks. If any rank is in place, the matrix is symmetric,
+ * since received blocks then replace sent blocks. */
 static void draw_matrix(nxt_call *c, nxt_rand *r, bool symmetric)
 {
     for (uint32_t from = 0; from < c->size; from++) {
@@ -145,7 +144,7 @@ static void forget_row(nxt_call *c, uint32_t rank)
     }
 }
 
-/* The lengths of |rank|'s buffers; in place there is no send buffer. */
+/* Sets the lengths of |rank|'s buffers; in place there is no send buffer. */
 static void set_len(nxt_call *c, uint32_t rank, size_t send, size_t recv)
 {
     c->send_len[rank] = c->in_place[rank] ? 0 : send;

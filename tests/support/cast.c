@@ -1,4 +1,4 @@
-/* cast.c - processes of a test that join when they are told to. */
+/* cast.c - processes of a test that join on request. */
 #include "cast.h"
 
 #include <signal.h>
@@ -53,7 +53,7 @@ nexar_seed *nxt_cast_begin(nxt_cast *c, nxt_cast_board *board, int n, int ranks,
     return seed;
 }
 
-/* Waits until |me| sees those in |mask|. */
+/* Waits until process |me| sees the processes in |mask|. */
 static void await_one(const nxt_cast *c, int me, uint64_t mask, const char *what)
 {
     const uint64_t end = nxt_now_ns() + PATIENCE_NS;

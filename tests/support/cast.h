@@ -1,6 +1,6 @@
 /*
- * cast.h - processes of a test that are made before there are threads, and join a world when they
- * are told to: at first, later, or never.
+ * cast.h - processes of a test that are created before there are threads and join a world on
+ * request: at first, later, or never.
  */
 #ifndef NXT_CAST_H
 #define NXT_CAST_H
@@ -8,14 +8,14 @@
 #include "procs.h"
 
 enum { NXT_CAST_MOST = 20 };
-/* What a process is to do. */
+/* The request to a process. */
 enum { NXT_FIRST = 1, NXT_LATER, NXT_NEVER };
 
-/* What they share, by the number that each was made with. */
+/* Shared by the processes, indexed by process number. */
 typedef struct nxt_cast_board {
     char join[1024]; /* the join string of the seed */
     _Atomic int go[NXT_CAST_MOST];
-    _Atomic uint64_t seen[NXT_CAST_MOST]; /* whom it has seen last, as bits: each says so */
+    _Atomic uint64_t seen[NXT_CAST_MOST]; /* the members that each process saw last, as bits */
 } nxt_cast_board;
 
 typedef struct nxt_cast {
@@ -24,20 +24,20 @@ typedef struct nxt_cast {
     nxt_cast_board *board;
 } nxt_cast;
 
-/* Makes |n| processes, which call |body| when they are told to, and a seed for |ranks| of them,
- * who begin.  |board| is shared (nxt_share), and borrowed. */
+/* Creates |n| processes, which call |body| on request, and a seed for the first |ranks| of them.
+ * |board| is shared (nxt_share), and borrowed. */
 nexar_seed *nxt_cast_begin(nxt_cast *c, nxt_cast_board *board, int n, int ranks,
                            void (*body)(int me, bool first));
 void nxt_cast_start(nxt_cast *c, int me, int how);
 
-/* Waits until those in |mask| see each other and nobody else; |what| is for the sentence if
- * they do not. */
+/* Waits until the processes in |mask| see exactly each other; |what| is for the message if they
+ * do not. */
 void nxt_cast_await_world(const nxt_cast *c, uint64_t mask, const char *what);
-/* Kills one; when. */
+/* Kills a process; returns the time. */
 uint64_t nxt_cast_strike(const nxt_cast *c, int me);
-/* Waits for its end, in good time: its status. */
+/* Waits, within a time limit, for the end of a process; returns its status. */
 int nxt_cast_await_end(const nxt_cast *c, int me);
-/* Ends it, if it was not told to begin. */
+/* Ends a process that was not requested to join. */
 void nxt_cast_dismiss(nxt_cast *c, int me);
 
 #endif /* NXT_CAST_H */

@@ -1,4 +1,4 @@
-/* compress_sim.c - all ranks of a compressed allreduce take turns. */
+/* compress_sim.c - runs all ranks of a compressed allreduce alternately. */
 #include "compress_sim.h"
 
 #include <assert.h>
@@ -54,7 +54,7 @@ static void allreduce(run *r)
     free(sum);
 }
 
-/* Blocks of |bytes| each: to each rank another, or the same to all. */
+/* Exchanges blocks of |bytes| each: a different one for each rank, or the same for all. */
 static void exchange_equal(run *r, bool same)
 {
     const size_t bytes = r->asked[0].count * nexar_dtype_size(r->asked[0].dtype);

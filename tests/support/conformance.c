@@ -1,4 +1,4 @@
-/* conformance.c - the suite: what is sent arrives, whole, in the order promised. */
+/* conformance.c - the suite: everything sent arrives complete and in the specified order. */
 #include "conformance.h"
 
 #include "conformance_ends.h"
@@ -31,7 +31,7 @@ static void test_frames_may_be_as_long_as_the_contract_says(void **state)
     rig.ends[0].frame_most = NX_FRAME_MAX;
     nxt_send_frames(&rig.ends[0], NX_LANE_MESSAGE, 100);
     nxt_send_frames(&rig.ends[0], NX_LANE_CONTROL, 10);
-    rig.ends[1].frame_most = 0; /* and empty */
+    rig.ends[1].frame_most = 0; /* also empty ones */
     nxt_send_frames(&rig.ends[1], NX_LANE_MESSAGE, 10);
     nxt_rig_until(&rig, nxt_all_settled);
     nxt_rig_end(&rig);
@@ -122,7 +122,7 @@ static void test_parts_of_every_size_arrive_whole(void **state)
     nxt_rig_begin(&rig, *state, 1, false);
     for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
         (void)nxt_send(&rig.ends[i % 2], sizes[i]);
-        if (i % 5 == 4) { /* alone, and with others */
+        if (i % 5 == 4) { /* alone, and with other parts */
             nxt_rig_until(&rig, nxt_all_settled);
         }
     }
@@ -295,7 +295,7 @@ static void test_a_link_tells_about_itself(void **state)
 
 int nxt_transport_conformance(const nxt_transport_harness *harness)
 {
-    nxt_transport_harness shared = *harness; /* cmocka wants no const */
+    nxt_transport_harness shared = *harness; /* cmocka accepts no const */
     struct CMUnitTest tests[] = {
         cmocka_unit_test(test_frames_arrive_in_order_within_their_lane),
         cmocka_unit_test(test_frames_may_be_as_long_as_the_contract_says),

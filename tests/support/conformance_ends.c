@@ -38,7 +38,7 @@ void nxt_test_cancelled_parts_are_told_of_and_leave_the_others_alone(void **stat
         parcels[i] = nxt_send(&rig.ends[0], (i % 7 == 0) ? 0 : MIB);
     }
     for (int i = 0; i < PARTS; i += 3) {
-        nxt_cancel(parcels[i]); /* the first has perhaps begun, the last has not */
+        nxt_cancel(parcels[i]); /* the first may have begun, the last has not */
     }
     nxt_rig_until(&rig, some_data_has_come);
     for (int i = 1; i < PARTS; i += 3) {
@@ -194,7 +194,7 @@ void nxt_test_a_link_can_be_closed_inside_a_call_up(void **state)
     }
 }
 
-/* ---- dying ------------------------------------------------------------------------ */
+/* ---- failures ------------------------------------------------------------------------ */
 
 static bool the_first_is_down(nxt_rig *rig)
 {
@@ -216,7 +216,7 @@ void nxt_test_a_peer_that_dies_is_noticed_once(void **state)
         }
         nxt_kill(&rig.ends[1]);
         nxt_rig_until(&rig, the_first_is_down);
-        /* The other link does not mind. */
+        /* The other link is unaffected. */
         assert_int_equal(rig.ends[2].downs + rig.ends[3].downs, 0);
         nxt_send_frames(&rig.ends[2], NX_LANE_MESSAGE, 1);
         (void)nxt_send(&rig.ends[3], MIB);
@@ -248,7 +248,7 @@ static bool settled_or_down(nxt_rig *rig)
     return (rig->ends[0].downs > 0) || (rig->ends[1].downs > 0) || nxt_all_settled(rig);
 }
 
-/* Sends some of everything; refusals are fine. */
+/* Sends frames and parts of all kinds; rejections are allowed. */
 static void try_everything(nxt_rig *rig)
 {
     nexar_err err;
@@ -290,7 +290,7 @@ void nxt_test_a_failed_allocation_is_told_or_ends_the_link(void **state)
 
     for (long n = 0; (harness->oom_most == 0) || (n < harness->oom_most); n++) {
         if (!run_short_of_memory(harness, n)) {
-            return; /* there are not so many */
+            return; /* fewer allocations than |n| */
         }
     }
 }

@@ -1,4 +1,4 @@
-/* conformance_ends.h - the part of the suite about cancelling, closing, dying. */
+/* conformance_ends.h - the part of the suite about cancelling, closing and failures. */
 #ifndef NXT_CONFORMANCE_ENDS_H
 #define NXT_CONFORMANCE_ENDS_H
 

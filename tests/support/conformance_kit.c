@@ -1,4 +1,4 @@
-/* conformance_kit.c - the ends of the conformance suite, which check every call up. */
+/* conformance_kit.c - the ends of the conformance suite, which check every upcall. */
 #include "conformance_kit.h"
 
 #include <string.h>
@@ -7,9 +7,8 @@
 #include "base/containers/vec.h"
 #include "unit.h"
 
-/* The bytes of all messages: a pattern whose period is a prime, so that no cut is
- * ever at the same place of it; twice, so that any piece of a period is in one
- * stretch. */
+/* The bytes of all messages: a pattern whose period is prime, so that cuts fall at different
+ * positions of it. The buffer has it twice, so that any piece up to a period is contiguous. */
 enum { PERIOD = 1048573, OWN_MOST = 4 << 20 };
 static uint8_t pattern[2 * PERIOD];
 
@@ -49,7 +48,7 @@ uint64_t nxt_chance(nxt_rig *rig, uint64_t limit)
 
 /* ---- frames ------------------------------------------------------------------- */
 
-/* Frame |seq| of a lane: its length and where in the pattern it begins. */
+/* Frame |seq| of a lane: its length and its start in the pattern. */
 static size_t frame_len(const nxt_end *from, nx_lane lane, uint32_t seq)
 {
     uint64_t h = (seq + 1) * UINT64_C(0x9e3779b97f4a7c15) + (uint64_t)lane * 12345;
@@ -77,7 +76,7 @@ nexar_err nxt_send_frame(nxt_end *end, nx_lane lane)
         nx_link_push(end->link);
     }
     end->rig->in_operation--;
-    memset(copy, 0xee, len); /* frames are copied when they are sent */
+    memset(copy, 0xee, len); /* the transport copies frames on send */
     nx_free(copy);
     end->frames_sent[lane] += (err == NEXAR_OK);
     return err;
@@ -99,7 +98,7 @@ static void free_parcel(nxt_parcel *p)
     nx_free(p);
 }
 
-/* Stretches of a parcel's own memory, cut at random, some of them empty. */
+/* Cuts a parcel's own memory into random stretches, some of them empty. */
 static void cut_own(nxt_rig *rig, nxt_parcel *p, size_t n)
 {
     size_t at = 0, len = (size_t)p->tx.len;
@@ -207,8 +206,8 @@ void nxt_cancel(nxt_parcel *parcel)
     rig->in_operation--;
 }
 
-/* The parcel that byte |off| of message |id| belongs to: |id| is the place of the
- * message's first. */
+/* The parcel that byte |off| of message |id| belongs to: |id| is the index of the message's
+ * first parcel. */
 static nxt_parcel *find_parcel(const nxt_end *from, uint64_t id, uint64_t off)
 {
     for (size_t i = (size_t)id; i < from->nparcels; i++) {
@@ -224,10 +223,10 @@ static nxt_parcel *find_parcel(const nxt_end *from, uint64_t id, uint64_t off)
     return NULL;
 }
 
-/* ---- calls up ------------------------------------------------------------------ */
+/* ---- upcalls ------------------------------------------------------------------ */
 
-/* What holds for all of them; |late|: on_sent, which comes before on_up and after
- * close too. */
+/* Checks that apply to all upcalls. |late|: on_sent, which may also come before on_up and after
+ * close. */
 static nxt_end *called(void *ctx, nx_link *link, bool late)
 {
     nxt_end *end = ctx;
@@ -306,7 +305,7 @@ static void on_sent(void *ctx, nx_link *link, nx_tx *tx, nexar_err err)
     p->err = err;
     end->parcels_done++;
     if (p->own != NULL) {
-        memset(p->own, 0xee, (size_t)p->tx.len); /* it is ours again: whoever reads it is late */
+        memset(p->own, 0xee, (size_t)p->tx.len); /* ours again: later reads see wrong bytes */
     }
     memset(p->bytes, 0xee, p->tx.nbytes * sizeof(*p->bytes));
     if (end->then_sent != NULL) {
@@ -388,7 +387,7 @@ typedef struct question {
     bool (*done)(nxt_rig *rig);
 } question;
 
-/* Now and then a frame that lies there is taken without a call up, where the transport has that. */
+/* Sometimes takes a waiting frame without an upcall, if the transport supports that. */
 static void take_frame(nxt_end *end)
 {
     nxt_rig *rig = end->rig;
@@ -404,7 +403,7 @@ static void take_frame(nxt_end *end)
     rig->in_operation--;
     if (there) {
         on_frame(end, link, NX_LANE_MESSAGE, frame.ptr, frame.len);
-        if (end->link == link) { /* the test has not closed it */
+        if (end->link == link) { /* only if the test has not closed it */
             rig->in_operation++;
             nx_link_drop_frame(link);
             rig->in_operation--;

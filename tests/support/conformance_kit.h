@@ -1,10 +1,10 @@
 /*
  * conformance_kit.h - ends, parcels and frames whose content is known to both sides.
  *
- * Every call up is checked here: never inside an operation; nothing before on_up,
- * which comes once; frames in order and whole; the bytes of a part right, in order and
- * never too many; on_sent once for each part; nothing after on_down, nothing but
- * on_sent after close.
+ * Every upcall is checked here. No upcall comes inside an operation. None comes before on_up,
+ * which comes once. Frames are complete and in order. The bytes of a part are correct, in order
+ * and not too many. on_sent comes once for each part. No upcall follows on_down; only on_sent
+ * follows close.
  */
 #ifndef NXT_CONFORMANCE_KIT_H
 #define NXT_CONFORMANCE_KIT_H
@@ -15,16 +15,16 @@
 typedef struct nxt_rig nxt_rig;
 typedef struct nxt_end nxt_end;
 
-/* A part and what became of it. */
+/* A part and its state. */
 typedef struct nxt_parcel {
     nx_tx tx;
     nxt_end *from;
-    uint8_t *own;    /* its bytes; scribbled over in on_sent; NULL: shared, not touched */
+    uint8_t *own;    /* its bytes; overwritten in on_sent; NULL: shared, not modified */
     nx_bytes *bytes; /* its stretches */
     uint64_t got;    /* bytes that have arrived */
     int calls;       /* on_data */
     int sents;       /* on_sent */
-    nexar_err err;   /* what that said */
+    nexar_err err;   /* the result in on_sent */
     bool cancelled;
 } nxt_parcel;
 
@@ -33,7 +33,7 @@ struct nxt_end {
     nxt_end *peer;
     nx_link *link; /* NULL: not known yet, closed or dead */
     int ups, downs, lasts;
-    char last[NX_LAST_MAX]; /* with which this end has dismissed the other */
+    char last[NX_LAST_MAX]; /* the error with which this end has closed the link */
     nexar_err down_err;
     bool closed, dead;
 
@@ -44,10 +44,10 @@ struct nxt_end {
     nxt_parcel **parcels; /* sent by this end */
     size_t nparcels, room;
     size_t parcels_done;    /* on_sent has come */
-    size_t parcels_arrived; /* whole, at the other end */
-    size_t parcels_excused; /* cancelled before */
+    size_t parcels_arrived; /* complete at the other end */
+    size_t parcels_excused; /* cancelled earlier */
 
-    /* Optional, after the checks: what a test does in the call itself. */
+    /* Optional, called after the checks: actions of a test inside the upcall. */
     void (*then_frame)(nxt_end *end, nx_lane lane);
     void (*then_sent)(nxt_end *end, nxt_parcel *parcel);
     void (*then_down)(nxt_end *end);
@@ -63,37 +63,37 @@ struct nxt_rig {
     int in_operation;
 };
 
-/* A world with |pairs| pairs of ends that have dialled; up unless |early|. */
+/* Creates a world with |pairs| pairs of linked ends; waits until they are up unless |early|. */
 void nxt_rig_begin(nxt_rig *rig, const nxt_transport_harness *harness, size_t pairs, bool early);
-/* The same in two steps, for those whom dialling may fail. */
+/* The same in two steps, for tests in which dialling may fail. */
 void nxt_rig_prepare(nxt_rig *rig, const nxt_transport_harness *harness, size_t pairs);
 NX_MUST_CHECK nexar_err nxt_rig_dial(nxt_rig *rig, size_t pair);
-/* Closes what is open, waits until every part is told of, ends the world. */
+/* Closes open links, waits for on_sent of every part, destroys the world. */
 void nxt_rig_end(nxt_rig *rig);
-/* Fails the test if |done| does not come true. */
+/* Makes progress until |done|; fails the test if it does not become true. */
 void nxt_rig_until(nxt_rig *rig, bool (*done)(nxt_rig *rig));
 
-/* Makes progress for so many turns, or until nothing happens any more. */
+/* Makes progress for |turns| iterations, or until nothing can happen any more. */
 void nxt_rig_let(nxt_rig *rig, unsigned turns);
 
 /* Conditions for it. */
 bool nxt_all_up(nxt_rig *rig);
 bool nxt_all_arrived(nxt_rig *rig); /* frames, and parts that were not cancelled */
-bool nxt_all_settled(nxt_rig *rig); /* the same, and every part told of */
-bool nxt_all_told(nxt_rig *rig);    /* on_sent for every part of those not dead */
+bool nxt_all_settled(nxt_rig *rig); /* the same, and on_sent for every part */
+bool nxt_all_told(nxt_rig *rig);    /* on_sent for every part of live ends */
 
 /* Sends the next frame of |lane|, in two stretches. */
 NX_MUST_CHECK nexar_err nxt_send_frame(nxt_end *end, nx_lane lane);
-/* |n| of them, which must go. */
+/* Sends |n| frames; each send must succeed. */
 void nxt_send_frames(nxt_end *end, nx_lane lane, int n);
 
-/* Sends [off, off + len) of message |id|, in at least |stretches| stretches.  |id| is
- * NXT_NEW or the number (tx.id) of the first parcel of the same message, after which
- * no other message was begun.  NULL if the transport refused it with |*err|. */
+/* Sends [off, off + len) of message |id|, in at least |stretches| stretches. |id| is NXT_NEW or
+ * the id (tx.id) of the first parcel of the same message, if no other message was begun since.
+ * NULL: the transport rejected it with |*err|. */
 #define NXT_NEW UINT64_MAX
 nxt_parcel *nxt_send_part(nxt_end *end, uint64_t id, uint64_t off, uint64_t len, size_t stretches,
                           nexar_err *err);
-/* The same for a message of one part, which must go. */
+/* The same for a message of one part; the send must succeed. */
 nxt_parcel *nxt_send(nxt_end *end, uint64_t len);
 void nxt_cancel(nxt_parcel *parcel);
 void nxt_close(nxt_end *end, bool drain);

@@ -10,16 +10,16 @@
 #define MIB (UINT64_C(1) << 20)
 
 enum {
-    PART_MIB = 8,   /* so long that the kit sends it from memory which all parts share */
-    MOST_MIB = 32,  /* what windows and buffers of both ends may come to: several times theirs */
+    PART_MIB = 8,   /* long enough that the kit sends it from shared memory */
+    MOST_MIB = 32,  /* limit for windows and buffers of both ends: several times their size */
     FEW = 8,        /* parts */
-    MANY = 32,      /* of those who have no trouble with a lot */
-    STILL = 500,    /* turns: after so many nothing moves any more */
-    EVERY = 256,    /* turns, between two looks at the memory */
-    STATM_ROOM = 64 /* bytes of what the kernel says of it that are looked at */
+    MANY = 32,      /* parts for the other links */
+    STILL = 500,    /* iterations after which nothing moves any more */
+    EVERY = 256,    /* iterations between two measurements of memory */
+    STATM_ROOM = 64 /* bytes read from /proc/self/statm */
 };
 
-/* What both ends, and the test, have in memory now. */
+/* The resident memory of both ends and the test. */
 static uint64_t resident(void)
 {
     char text[STATM_ROOM] = "";
@@ -35,7 +35,7 @@ static uint64_t resident(void)
 
 static uint64_t before; /* the test began */
 
-/* Memory has grown by less than was queued. */
+/* Asserts that memory has grown by less than the queued bytes. */
 static void assert_bounded(void)
 {
     const uint64_t now = resident();
@@ -60,7 +60,7 @@ static void note_bytes(nxt_end *end, nx_lane lane)
     }
 }
 
-/* Each end is bounded by itself, and what was queued last is not lost behind the rest. */
+/* Each end bounds its own memory, and the data queued last is not lost. */
 void nxt_test_a_receiver_that_stands_still_holds_the_sender_back(void **state)
 {
     const nxt_transport_harness *harness = *state;
@@ -74,7 +74,7 @@ void nxt_test_a_receiver_that_stands_still_holds_the_sender_back(void **state)
     to = &rig.ends[1];
     nxt_send_frames(from, NX_LANE_CONTROL, 1);
     nxt_send_frames(to, NX_LANE_CONTROL, 1);
-    (void)nxt_send(from, MIB); /* what is made at first is there */
+    (void)nxt_send(from, MIB); /* initial allocations are done */
     nxt_rig_until(&rig, nxt_all_settled);
     before = resident();
     to->bytes_got = 0;
@@ -96,7 +96,7 @@ void nxt_test_a_receiver_that_stands_still_holds_the_sender_back(void **state)
 
     harness->hold(rig.world, to->link, false);
     nxt_rig_until(&rig, all_settled_in_bounds);
-    assert_true(to->note <= MOST_MIB * MIB); /* control has overtaken the others */
+    assert_true(to->note <= MOST_MIB * MIB); /* control frames have overtaken the others */
     assert_bounded();
     nxt_rig_end(&rig);
 }

@@ -1,22 +1,23 @@
 /*
- * crew.h - processes of a test of which some kill themselves in each step, in all of them the
- * same ones: who is left, by rank, and the end of it.
+ * crew.h - processes of a test, some of which kill themselves in each step, the same ones on
+ * every rank: the survivors by rank, and the end of the test.
  */
 #ifndef NXT_CREW_H
 #define NXT_CREW_H
 
 #include "procs.h"
 
-/* Those of the communicator, by rank: the ranks that they began as. */
+/* The initial ranks of the communicator's members, by current rank. */
 typedef struct nxt_crew {
     int ids[NXT_PROCS], n;
 } nxt_crew;
 
 void nxt_crew_man(nxt_crew *c, int n);
-/* Those of |ranks|, as bits, are gone. */
+/* Removes |ranks|, as bits. */
 void nxt_crew_lose(nxt_crew *c, uint64_t ranks);
 
-/* In a process: until |w|, which rebuilds itself, has |left| ranks; that is told as a failure. */
+/* In a process: waits until |w|, which recovers automatically, has |left| ranks. The change is
+ * reported as a failure. */
 void nxt_crew_await(nexar_comm *w, int left);
 
 /* Runs |n| processes of |body|: all but those of |left| are killed, and these come to the same

@@ -1,4 +1,5 @@
-/* consensus_rig.c - a run: ranks that agree in virtual time, from the first event to the last. */
+/* consensus_rig.c - a run: ranks that reach consensus in virtual time, from the first event to
+ * the last. */
 #include "consensus_rig.h"
 
 #include <inttypes.h>
@@ -41,7 +42,7 @@ void nxt_consensus_wrong(rig *g, const char *format, ...)
     }
 }
 
-/* ---- what happens -------------------------------------------------------------- */
+/* ---- events -------------------------------------------------------------- */
 
 static void happen(rig *g, event *e)
 {

@@ -1,4 +1,4 @@
-/* consensus_rig_check.c - what must hold when a run is over. */
+/* consensus_rig_check.c - the properties that must hold at the end of a run. */
 #include <string.h>
 
 #include "consensus_rig_inner.h"
@@ -112,7 +112,7 @@ void nxt_consensus_check(rig *g)
             nxt_consensus_wrong(
                 g, "rank %u hangs in instance %u, waiting for %u ranks", i, r->starts - 1,
                 (r->machine != NULL) ? nx_consensus_waits_for(r->machine, waits, MOST) : 0);
-        } else if (!r->forgotten && (g->quit == 0)) { /* who waits for no decision may not hear */
+        } else if (!r->forgotten && (g->quit == 0)) { /* without a wait no notification is due */
             nxt_consensus_wrong(g, "rank %u is never told to forget", i);
         }
     }

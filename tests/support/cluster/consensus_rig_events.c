@@ -1,4 +1,4 @@
-/* consensus_rig_events.c - what is to happen, and when: frames and deaths on their way to others.
+/* consensus_rig_events.c - the event queue: frames and failure notifications in flight.
  */
 #include <stdlib.h>
 
@@ -35,7 +35,7 @@ bool nxt_consensus_cut_between(const rig *g, uint32_t a, uint32_t b)
     return g->cut && (g->ranks[a].side != g->ranks[b].side);
 }
 
-/* ---- deaths and departures ----------------------------------------------------- */
+/* ---- failures and departures ----------------------------------------------------- */
 
 void nxt_consensus_crash(rig *g, uint32_t who)
 {
@@ -55,7 +55,8 @@ void nxt_consensus_crash(rig *g, uint32_t who)
     }
 }
 
-/* Whoever hears it say goodbye has heard all that it said before; others may be told sooner. */
+/* The farewell of a rank arrives after all its earlier frames; a notification by another rank
+ * may arrive sooner. */
 void nxt_consensus_depart(rig *g, uint32_t who)
 {
     rank_state *r = &g->ranks[who];
@@ -87,7 +88,7 @@ void nxt_consensus_partition(rig *g)
     }
 }
 
-/* ---- what one rank says to others ---------------------------------------------- */
+/* ---- frames between ranks ---------------------------------------------- */
 
 bool nxt_consensus_may_send(rig *g, uint32_t from)
 {
@@ -132,7 +133,7 @@ void nxt_consensus_note_dead(rig *g, uint32_t who, uint32_t rank, bool tell_mach
     }
 }
 
-/* Of no concern to a machine that waits for nobody. */
+/* Irrelevant to a machine that waits for no rank. */
 void nxt_consensus_note_gone(rig *g, uint32_t who, uint32_t rank)
 {
     rank_state *r = &g->ranks[who];

@@ -1,4 +1,4 @@
-/* consensus_rig_faults.c - frames that are lost, forged or come again. */
+/* consensus_rig_faults.c - frames that are lost, forged or repeated. */
 #include "consensus_rig_inner.h"
 
 static bool struck(rig *g, uint32_t one_in)
@@ -47,7 +47,7 @@ static nx_consensus_kind lost_kind(nxt_consensus_fault fault)
     return NX_CONSENSUS_KINDS;
 }
 
-/* The proposal does not arrive, and yet is acknowledged. */
+/* The proposal is lost, and yet acknowledged. */
 static bool false_ack(rig *g, event *e, nx_consensus_msg *m)
 {
     const uint32_t liar = e->to, asker = e->from;
@@ -62,7 +62,7 @@ static bool false_ack(rig *g, event *e, nx_consensus_msg *m)
     return true;
 }
 
-/* What |e->from| brought to an earlier instance, as what it brings to this. */
+/* Replays the input of |e->from| to an earlier instance as its input to this one. */
 static void old_up(rig *g, event *e, nx_consensus_msg *m)
 {
     old_value *old = &g->old[e->from];

@@ -1,4 +1,4 @@
-/* consensus_rig_plan.c - what a seed stands for: a plan, and the troubles that it makes. */
+/* consensus_rig_plan.c - derives a plan and its faults from a seed. */
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -64,7 +64,7 @@ void nxt_consensus_plan_troubles(rig *g)
         (void)nxt_consensus_post(g, EV_PAUSE, after, nxt_below(&g->rand, p->size), 0);
     }
     for (uint32_t i = 0; i < p->suspicions; i++) {
-        /* Without a quorum two that hold each other for dead may both go on. */
+        /* Without a quorum two ranks that declare each other failed may both continue. */
         const uint32_t by = (p->quorum == NX_QUORUM_NONE) ? accuser : nxt_below(&g->rand, p->size);
         const uint32_t who = nxt_below(&g->rand, p->size);
 

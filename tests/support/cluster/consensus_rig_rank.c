@@ -1,4 +1,4 @@
-/* consensus_rig_rank.c - a rank and its machine: what the one does, and the other calls. */
+/* consensus_rig_rank.c - a rank and its consensus machine: actions and callbacks. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +12,7 @@ static const char *const kind_names[] = {
     [NX_CONSENSUS_NEWS] = "NEWS", [NX_CONSENSUS_DONE] = "DONE",
     [NX_CONSENSUS_ASK] = "ASK",   [NX_CONSENSUS_FORGET] = "FORGET"};
 
-/* ---- what the machine calls ---------------------------------------------------- */
+/* ---- callbacks of the machine ---------------------------------------------------- */
 
 static void on_send(void *ctx, uint32_t to, const void *frame, size_t len)
 {
@@ -46,7 +46,7 @@ static uint32_t bits_of(const nx_rankset *s)
     return bits;
 }
 
-/* What a rank does that has decided |d|. */
+/* The next step of a rank that has decided |d|. */
 static void go_on(rig *g, rank_state *r, const decision *d)
 {
     const bool departure = g->plan.departs && (d->leavers != 0);
@@ -160,9 +160,9 @@ static const nx_consensus_ops ops = {.send = on_send,
                                      .ended = on_ended,
                                      .forgotten = on_forgotten};
 
-/* ---- what the rank does -------------------------------------------------------- */
+/* ---- actions of the rank -------------------------------------------------------- */
 
-/* Whether one that was let go, and has not gone, may still ask |r|. */
+/* Whether a released leaver that is still present may query |r|. */
 static bool may_be_asked(const rank_state *r)
 {
     const rig *g = r->rig;
@@ -269,7 +269,7 @@ void nxt_consensus_rank_start(rig *g, rank_state *r)
     if (r->ended || !r->alive) {
         return;
     }
-    *in = (nx_consensus_input){0}; /* what is drawn in one expression has no order */
+    *in = (nx_consensus_input){0}; /* separate statements: draws in one expression have no order */
     in->flags = ~(UINT64_C(1) << nxt_below(&g->rand, 64));
     in->highest = (uint64_t)seq * 1000 + nxt_below(&g->rand, 900);
     in->leave = nxt_one_in(&g->rand, 4);
@@ -290,7 +290,7 @@ void nxt_consensus_rank_start(rig *g, rank_state *r)
     }
 }
 
-/* Those who leave by what |r| has decided go. */
+/* The ranks whose leave |r| has decided leave. */
 static void let_go(rank_state *r)
 {
     const rig *g = r->rig;

@@ -23,7 +23,7 @@ static void on_event(void *ctx, const nx_seed_event *event)
 void party_begin(party *p, uint32_t world, const char *listen, uint64_t timeout_ns)
 {
     memset(p, 0, sizeof(*p));
-    nx_log_set_level(NX_LOG_ERROR); /* refusals are the purpose here */
+    nx_log_set_level(NX_LOG_ERROR); /* rejections are expected here */
     (void)pthread_mutex_init(&p->lock, NULL);
     (void)pthread_cond_init(&p->changed, NULL);
     p->config = (nx_seed_config){.world_size = world,

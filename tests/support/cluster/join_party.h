@@ -1,6 +1,6 @@
 /*
- * join_party.h - for tests: a seed, and ranks as threads with a loop each, over
- * the loopback.
+ * join_party.h - for tests: a seed and ranks over the loopback; each rank is a thread with its
+ * own loop.
  */
 #ifndef NX_JOIN_PARTY_H
 #define NX_JOIN_PARTY_H
@@ -12,7 +12,7 @@
 
 #define PARTY_MS     UINT64_C(1000000)
 #define PARTY_SECOND UINT64_C(1000000000)
-/* For what must come, on a loaded machine under a sanitizer. */
+/* Time limit for expected events, on a loaded machine under a sanitizer. */
 #define PARTY_PATIENCE (60 * PARTY_SECOND)
 
 enum { PARTY_MAX = 64 };
@@ -32,8 +32,8 @@ typedef struct party_rank {
     nx_join *j; /* NULL: it has not joined */
     unsigned views;
     nx_event seed_gone; /* for a test's on_seed */
-    bool drive;         /* its loop runs on after joining */
-    /* What it was told last, with the party's lock. */
+    bool drive;         /* its loop keeps running after joining */
+    /* The last notifications, under the party's lock. */
     uint32_t waiting;
     uint64_t started;
     unsigned seed_lost, seed_back;
@@ -54,39 +54,39 @@ struct party {
 
 /* A seed at 127.0.0.1, or at |listen|, for |world| ranks. */
 void party_begin(party *p, uint32_t world, const char *listen, uint64_t timeout_ns);
-/* One that lasts, with its state in |path|; |p| was begun and has no ranks yet. */
+/* Replaces the seed by a persistent one with its state in |path|; |p| has no ranks yet. */
 void party_last(party *p, const char *path);
-/* Its process ends, as if killed, and another takes its place. */
+/* Ends the seed as if killed, and starts another in its place. */
 void party_seed_dies(party *p);
 void party_seed_again(party *p);
-/* Everybody has gone. */
+/* Ends the party; all ranks have left. */
 void party_end(party *p);
 
-/* A rank that will join; its config may be changed before party_start. */
+/* Adds a rank that will join; its config may be changed before party_start. */
 party_rank *party_add(party *p, uint32_t rank);
 void party_start(party_rank *r);
-/* Joined or failed. */
+/* Waits until |r| has joined or failed. */
 void party_finish(party_rank *r);
-/* Starts and finishes all; asserts that all have joined and agree. */
+/* Starts and finishes all ranks; asserts that all have joined with equal views. */
 void party_form(party *p);
 
-/* Waits until |r|, which is driven, was told that |n| wait; that |epoch| has started;
- * that the seed is back for the |n|th time. */
+/* Waits until |r|, which is driven, was notified that |n| joiners wait; that |epoch| has
+ * started; that the seed is back for the |n|th time. */
 void party_wait_waiting(party_rank *r, uint32_t n);
 void party_wait_started(party_rank *r, uint64_t epoch);
 void party_wait_back(party_rank *r, unsigned n);
-/* The ranks |members|, which are all, let in who waits. */
+/* All ranks, |members|, admit the waiting joiners. */
 void party_let_in(party_rank *const *members, size_t n);
-/* Asserts that both hold the same view. */
+/* Asserts that both ranks have the same view. */
 void party_assert_same(const party_rank *a, const party_rank *b);
 
-/* Says good-bye, or goes without, and frees all. */
+/* Leaves, with a farewell if |bye|, and frees everything. */
 void party_leave(party_rank *r, bool bye);
 
-/* Waits until |kind| has come |n| times. */
+/* Waits until event |kind| has occurred |n| times. */
 void party_wait_event(party *p, nx_seed_event_kind kind, unsigned n);
 unsigned party_events(party *p, nx_seed_event_kind kind);
-/* Whether the last line of |kind| has |words| in it. */
+/* Whether the last line of |kind| contains |words|. */
 bool party_said(party *p, nx_seed_event_kind kind, const char *words);
 
 void party_assert_failed(const party_rank *r, nexar_err err, const char *words);

@@ -14,7 +14,8 @@ static rig_item *push(nx_list *queue, const void *data, size_t len, bool end)
 {
     rig_item *item = nx_zalloc(sizeof(*item) + len);
 
-    /* A failure that was ordered for the seed may hit us instead; it comes once. */
+    /* An injected failure meant for the seed may hit this allocation instead; it occurs only
+     * once. */
     item = (item == NULL) ? nx_zalloc(sizeof(*item) + len) : item;
     assert_non_null(item);
     item->end = end;
@@ -43,7 +44,7 @@ static nexar_err seed_send(void *ctx, void *conn, const void *frame, size_t len)
     rig_conn *c = conn;
 
     assert_true(len <= NX_FRAME_MAX);
-    /* The token never goes out. */
+    /* The token is never sent. */
     assert_null(memmem(frame, len, r->rules.token.bytes, sizeof(r->rules.token.bytes)));
     if (r->fail_sends) {
         return NEXAR_ENOMEM;
@@ -63,7 +64,7 @@ static void seed_close(void *ctx, void *conn)
     (void)push(&c->to_joiner, NULL, 0, true);
 }
 
-/* A certificate that can be told from others: the request with the number. */
+/* A distinguishable certificate: the request with the member number. */
 static nexar_err seed_sign(void *ctx, const nx_der *csr, uint64_t member, nx_der *cert)
 {
     const rig *r = ctx;
@@ -151,7 +152,7 @@ static void joiner_send(void *ctx, const void *frame, size_t len)
     }
 }
 
-/* The checks of a true one: the number is certified, the authority is the one. */
+/* The checks of a real joiner: the number is certified by the right authority. */
 static nexar_err joiner_adopt(void *ctx, const nx_welcome *welcome)
 {
     rig_joiner *j = ctx;
@@ -309,7 +310,7 @@ void rig_assert_failed(const rig_joiner *j, nexar_err err, const char *words)
     }
 }
 
-/* The joiner's end of its connection is gone. */
+/* Closes the joiner's end of its connection. */
 static void hang_up(rig_joiner *j)
 {
     rig_conn *c = j->conn;

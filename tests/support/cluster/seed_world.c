@@ -1,4 +1,5 @@
-/* seed_world.c - a world of the rig: it forms, goes on, lets others in. */
+/* seed_world.c - a world of the rig: it forms, continues without failed ranks, and admits
+ * joiners. */
 #include "seed_world.h"
 
 #include <string.h>
