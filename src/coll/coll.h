@@ -48,12 +48,12 @@ bool nx_coll_private(nx_coll_kind kind);
 typedef struct nx_distribution nx_distribution; /* coll/distribution/distribution.h */
 
 /*
- * |count| is what the public call of that name says: the vector of broadcast,
- * reduce, allreduce, scan and exscan; what each rank contributes in allgather
- * and gather, receives in scatter and reduce_scatter, sends to each in alltoall.
+ * |count| has the meaning of the public call of that name: the vector of broadcast, reduce,
+ * allreduce, scan and exscan. In allgather and gather it is each rank's contribution, in scatter
+ * and reduce_scatter each rank's result, in alltoall the block for each rank.
  *
- * The v forms have their blocks in |parts|: allgatherv, gatherv, alltoallv where they lie in the
- * receive buffer; scatterv, reduce_scatterv where they lie in the send buffer. alltoallv sends from
+ * The v forms have their blocks in |parts|: for allgatherv, gatherv and alltoallv their positions
+ * in the receive buffer; for scatterv and reduce_scatterv in the send buffer. alltoallv sends from
  * |send_parts|. The other kinds ignore both. In gatherv and scatterv only the root knows |parts|;
  * the others have |count| for their own block, and so has the root.
  *

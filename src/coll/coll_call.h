@@ -2,7 +2,7 @@
  * coll_call.h - one collective call of the application, and its fingerprint.
  *
  * A fingerprint (nx_mark on the wire) holds everything that must be equal on every rank. A rank
- * that called something else is reported with what it called.
+ * that called a different operation is reported with its call.
  */
 #ifndef NX_COLL_CALL_H
 #define NX_COLL_CALL_H
@@ -37,8 +37,8 @@ typedef struct nx_coll_call {
     size_t ntensors;
     uint64_t detail; /* hash of further values that must be equal */
 
-    /* The device on which |send|, |recv| and |tensors| lie; the run holds it. NULL: host memory.
-     * Ranks may differ in this. */
+    /* The device that holds |send|, |recv| and |tensors|; the run holds a reference. NULL: host
+     * memory. Ranks may differ in this. */
     nx_devmem mem;
     nx_worker *worker; /* for calls of the device adapter */
 

@@ -169,8 +169,9 @@ void nx_sched_gate_since(nx_sched *s, nx_step_id first);
 /* The same for those among them that receive. */
 void nx_sched_gate_received(nx_sched *s, nx_step_id first);
 
-/* The number of elements of each segment but the last, when |len| elements are cut in |segment|:
- * |len| if |segment| is 0; more than |segment| if there would be more than NX_MAX_SEGMENTS. */
+/* The number of elements of each segment except the last, when |len| elements are divided by
+ * |segment|: |len| if |segment| is 0; more than |segment| if there would be more than
+ * NX_MAX_SEGMENTS. */
 size_t nx_segment_len(size_t len, size_t segment);
 
 /*

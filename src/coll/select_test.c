@@ -145,7 +145,8 @@ static void check_near_best(nx_coll_kind kind, uint32_t size, uint32_t hosts, si
             best = predicted(&all[i], &c, &net);
         }
     }
-    /* Few ranks of one host are measured where they share cores: the model has one for each. */
+    /* The boundaries for few ranks of one host are measured where ranks share cores: the model has
+     * a core for each. */
     if (predicted(picked, &c, &net) > (((hosts == 1) && (size <= 4)) ? 5 : 2.5) * best) {
         fail_msg("%s of %zu elements on %u ranks, %u hosts: %s takes %g s, the best %g s",
                  nx_coll_name(kind), count, size, hosts, picked->name, predicted(picked, &c, &net),

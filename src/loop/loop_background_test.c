@@ -240,7 +240,7 @@ static void test_of_a_stream_the_first_go_at_once_and_the_rest_together(void **s
     assert_int_equal(w.runs, 9);
     send_many(loop, &w, 1, 100, 8000);
     assert_int_equal(w.runs, 10);
-    send_many(loop, &w, 1, 17000, 10); /* a long one needs no company */
+    send_many(loop, &w, 1, 17000, 10); /* a long message needs no company */
     assert_int_equal(w.runs, 11);
     end_stream(loop);
 }
@@ -280,12 +280,12 @@ static void test_messages_that_are_no_stream_go_at_once(void **state)
     begin_stream(&loop, &w, true);
     send_many(loop, &w, 100, 100, 20000); /* distant in time */
     assert_int_equal(w.runs, 100);
-    for (int i = 0; i < 100; i++) { /* each waited for */
+    for (int i = 0; i < 100; i++) { /* each call is waited for */
         send_many(loop, &w, 1, 100, 10);
         nx_loop_kick(loop);
     }
     assert_int_equal(w.runs, 200);
-    send_many(loop, &w, 100, 0, 10); /* such as must not wait */
+    send_many(loop, &w, 100, 0, 10); /* as for work that must not wait */
     assert_int_equal(w.runs, 300);
     end_stream(loop);
     begin_stream(&loop, &w, false); /* delaying gains nothing */
@@ -307,7 +307,7 @@ static void test_the_end_of_a_stream_goes_without_another_call(void **state)
         nx_task_init(&c.task, on_chore);
         c.task.patient = true;
         assert_int_equal(nx_loop_background_start(loop), NEXAR_OK);
-        while (!held) { /* a machine that is busy makes gaps */
+        while (!held) { /* a busy machine makes gaps */
             nx_loop_lock(loop);
             nx_loop_defer(loop, &c.task);
             worked.set = false;

@@ -3,7 +3,7 @@
 
 #include "loop/loop_testing.h"
 
-/* A source in memory that never has anything. */
+/* A source in memory that never has data. */
 static bool on_spin(nx_fd *self)
 {
     (void)self;

@@ -47,7 +47,7 @@ static void end(fixture *f)
 typedef struct bell {
     nx_timer timer;
     nx_loop *loop;
-    int *order; /* how many expired before it */
+    int *order; /* number of timers that expired before it */
     int turn;   /* the iteration at |order|; -1: not yet */
     uint64_t again_ns;
     nx_event *event;
@@ -214,7 +214,7 @@ typedef struct chore {
     nx_task task;
     nx_loop *loop;
     int runs, again;
-    struct chore *drop; /* taken back when this one runs */
+    struct chore *drop; /* withdrawn when this one runs */
     nx_event *event;
 } chore;
 
@@ -449,7 +449,7 @@ static void test_a_ready_descriptor_ends_a_wait(void **state)
     }
 }
 
-/* Memory where there is always something, or never. */
+/* Memory that always has data, or never. */
 typedef struct source {
     nx_fd fd;
     bool always;
@@ -528,7 +528,8 @@ static void test_a_short_sleep_makes_the_next_wait_poll_longer(void **state)
     (void)state;
     begin(&f, false);
     set_waits(&f, MS / 4, false);
-    for (int i = 0; (i < 1000) && (f.loop->history.poll_ns <= MS / 4); i++) { /* one may be long */
+    for (int i = 0; (i < 1000) && (f.loop->history.poll_ns <= MS / 4);
+         i++) { /* one iteration may be long */
         assert_false(nx_loop_wait(f.loop, &event, nx_loop_now(f.loop) + MS / 2));
     }
     assert_true((f.loop->history.poll_ns > MS / 4) &&

@@ -108,7 +108,7 @@ static void test_a_waiting_thread_follows_a_driver_that_leaves(void **state)
         assert_int_equal(pthread_create(&runners[i].thread, NULL, run_relay, &runners[i]), 0);
         wait_until_there(loop, i + 1);
     }
-    for (size_t i = 0; i < THREADS; i++) { /* the first drives: it leaves first */
+    for (size_t i = 0; i < THREADS; i++) { /* the first runner drives, and leaves first */
         nx_loop_lock(loop);
         nx_event_set(loop, &events[i]);
         nx_loop_unlock(loop);
@@ -311,7 +311,7 @@ typedef struct errand {
 
 enum { ERRANDS = 200 };
 
-/* Both on one core, where a thread that is woken does not take it from the other. */
+/* Both on one core, where a woken thread does not preempt the other. */
 static void share_core(void)
 {
     const struct sched_param param = {0};
@@ -344,7 +344,7 @@ static void *run_errands(void *arg)
     return NULL;
 }
 
-/* How often it looked in vain. */
+/* The number of fruitless polls. */
 static void *look_for_errands(void *arg)
 {
     errand *e = arg;
@@ -379,13 +379,14 @@ static void test_a_thread_that_tests_again_and_again_lets_the_other_work(void **
     assert_int_equal(pthread_join(tester, &vain), 0);
     assert_int_equal(pthread_join(doer, NULL), 0);
     printf("%zu looks in vain at %d errands\n", (size_t)(uintptr_t)vain, (int)ERRANDS);
-    assert_in_range((uintptr_t)vain, 0, 100 * ERRANDS); /* thousands each, if it kept the core */
+    assert_in_range((uintptr_t)vain, 0,
+                    100 * ERRANDS); /* thousands each, if a thread kept the core */
     (void)sem_destroy(&e.begin);
     nx_loop_destroy(e.loop);
 }
 
-/* Neither a timer that is later than the one the driver sleeps for, nor work that
- * the caller runs itself, costs a wake-up. */
+/* Neither a timer later than the driver's next one, nor work that the caller runs itself, costs a
+ * wake-up. */
 static void test_the_driver_is_woken_only_for_what_it_would_miss(void **state)
 {
     nx_loop *loop = make(0);

@@ -146,7 +146,7 @@ struct nx_msg {
     uint64_t target;         /* target window of an account */
     uint32_t fresh;          /* peers that are not ready */
     uint32_t living;         /* peers that are not down */
-    nx_peer **peers;         /* NULL: gone */
+    nx_peer **peers;         /* NULL: freed */
     nx_peer *first;          /* memory of the initial peers */
     nx_list retired;         /* retired peers with references: nx_peer.retiring */
     nx_match match;          /* receives and unexpected messages */

@@ -23,7 +23,7 @@
  *     can block another. Frames of the control lane need no credit.
  * 5.  A message is delivered exactly once, or its send and its receive fail. (A send that was done
  *     when its link failed has already succeeded.)
- * 6.  A receive waits only for what has not been sent: a message that is held back for lack of
+ * 6. A receive waits only for messages that have not been sent: a message held back for lack of
  *     credit is fetched by name when a receive waits for it.
  *
  * Fragments go straight into the posted buffer or reducer. Every function runs with the loop's lock
@@ -198,8 +198,8 @@ void nx_msg_finish(nx_msg *m, uint32_t peer, nx_context context, uint8_t how);
 /* Fails pending receives and probes of |context| that name |peer|, with |err| and |why|: its
  * messages have matched others. */
 void nx_msg_fail_from(nx_msg *m, uint32_t peer, nx_context context, nexar_err err, const char *why);
-/* Calls |each| once for every receive and probe of |class| that was pending at the last call of
- * this. |each| may send control frames. */
+/* Calls |each| once for every receive and probe of |class| that was pending at the previous call.
+ * |each| may send control frames. */
 void nx_msg_each_waiting(nx_msg *m, nx_class class,
                          void (*each)(void *ctx, uint32_t peer, nx_context context), void *ctx);
 /* Unmatched receives and probes of |class| end with NEXAR_ECANCELED. */

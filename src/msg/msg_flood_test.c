@@ -42,7 +42,7 @@ static nx_msg_stats stats_of(nxt_net *net, uint32_t node)
 
 /* ---- 10 000 messages of 1 MiB -------------------------------------------------------- */
 
-/* Counts bytes, and looks at the first ones of each fragment. */
+/* Counts bytes, and checks the first bytes of each fragment. */
 typedef struct counter {
     uint64_t bytes;
     const uint8_t *expected;
@@ -56,7 +56,7 @@ static void count(void *ctx, uint64_t off, const void *data, size_t len)
     assert_memory_equal(data, c->expected + off, (len < 64) ? len : 64);
 }
 
-/* A message of the other class there and back. */
+/* A message of the other class in both directions. */
 static void exchange(nxt_net *net, uint64_t tag)
 {
     uint8_t out[2000], in[2000];
@@ -88,7 +88,7 @@ static void flood(size_t pool, int messages)
     for (size_t i = 0; i < MIB + 64 + (size_t)messages; i++) {
         data[i] = (uint8_t)(i * 2654435761U >> 13);
     }
-    for (int i = 0; i < messages; i++) { /* each begins elsewhere: they differ */
+    for (int i = 0; i < messages; i++) { /* each begins at another offset: they differ */
         nxt_send(net, &sends[i], (nxt_way){0, 1}, user, (uint64_t)i, data + i, MIB);
     }
     nxt_net_run(net);
@@ -282,7 +282,7 @@ static void test_few_tags_in_random_order_keep_the_order_of_each_sender(void **s
     }
 }
 
-/* All of the swarm's messages, one after the other, in reverse. */
+/* Receives all of the swarm's messages, one after the other, in reverse. */
 static void receive_all(swarm *s)
 {
     uint8_t data[600];
@@ -487,7 +487,7 @@ static void test_nothing_overtakes_what_may_be_put_back(void **state)
     }
 }
 
-/* Younger wishes by name do not take the message of an older one of any. */
+/* A younger WANT by name does not take the message of an older wildcard receive. */
 static void test_wishes_are_told_in_the_order_of_posting(void **state)
 {
     (void)state;
@@ -503,7 +503,7 @@ static void test_wishes_are_told_in_the_order_of_posting(void **state)
         nxt_recv(net, &any, (nxt_way){1, (seed % 2) ? NX_ANY_PEER : 0}, other, NX_ANY_TAG, data[0],
                  8);
         nxt_recv(net, &named, (nxt_way){1, (seed % 3) ? 0 : NX_ANY_PEER}, other, 30, data[1], 8);
-        for (size_t i = 0; i < 40; i++) { /* the first ones are unexpected, and fill it */
+        for (size_t i = 0; i < 40; i++) { /* the first messages are unexpected, and fill it */
             nxt_send(net, &sends[i], (nxt_way){0, 1}, (i < 20) ? user : other, i, data, 8);
         }
         wait(net, &named);
@@ -513,7 +513,7 @@ static void test_wishes_are_told_in_the_order_of_posting(void **state)
     }
 }
 
-/* More wishes have become void, at the other peer each time, than may be open. */
+/* More WANTs have become void, at the other peer each time, than may be open. */
 static void test_void_wishes_do_not_use_up_what_may_be_open(void **state)
 {
     enum { MANY = 5000 };

@@ -26,8 +26,8 @@ typedef struct chain {
     bool inside;
 } chain;
 
-/* Frees its own request and starts the next: of short messages to oneself, which
- * end in the starting call. */
+/* Frees its own request and starts the next: of short messages to the own rank, which end in the
+ * starting call. */
 static void on_chain(nx_req *req)
 {
     chain *c = (chain *)(void *)req, *next;
@@ -368,7 +368,7 @@ static void test_memory_does_not_grow_with_the_number_of_messages(void **state)
         one_round(net, i);
     }
     after = mallinfo2().uordblks;
-    assert_true(after <= before + 20000); /* not a byte for each round; the heap keeps some */
+    assert_true(after <= before + 20000); /* less than a byte per round; the heap keeps some */
     nxt_net_destroy(net);
 }
 

@@ -29,7 +29,7 @@ typedef struct message {
     size_t len;
     uint8_t *data;
     bool cancelled; /* the cancel succeeded */
-    int receive;    /* which took it; -1 */
+    int receive;    /* the receive that took it; -1 */
 } message;
 
 typedef struct receive {
@@ -295,8 +295,8 @@ static void check_receives(world *w)
     }
 }
 
-/* Of two receives that fit two messages of one sender and one name, the one posted
- * first has the one sent first. */
+/* Of two receives that fit two messages of one sender and one name, the older receive has the older
+ * message. */
 static void check_pair(const world *w, const receive *first, const receive *second)
 {
     const message *m, *older;
@@ -394,7 +394,7 @@ static void run(uint64_t seed, done *d)
     w->nodes = 2 + (uint32_t)below(w, 4);
     w->inline_max = inlines[below(w, 4)];
     w->eager_max = eagers[below(w, 4)];
-    /* From so little that nearly everything is pulled, to plenty. */
+    /* From a pool so small that nearly everything is pulled, to a large one. */
     w->pool = w->nodes * NX_CLASSES * (768 + (size_t)below(w, (seed % 3 == 0) ? 2000 : 200000));
     w->cancels = (seed % 2 == 0);
     w->hasty = (seed % 4 == 1);

@@ -33,7 +33,7 @@ typedef struct source {
     nx_req req;
     nxt_net *net;
     uint8_t memory[STEP];
-    uint64_t asked; /* where the next is to begin, when |waits| */
+    uint64_t asked; /* offset of the next part, when |waits| */
     bool waits;
     bool at_once; /* answers inside of on_need */
 } source;
@@ -254,7 +254,7 @@ static void test_what_cannot_be_streamed_is_refused(void **state)
     (void)state;
     nx_msg_send_stream(m, &r, 0, user, 5, first, TOTAL); /* to ourselves */
     assert_true(r.done && (r.err == NEXAR_EINVAL));
-    nx_msg_send_stream(m, &r, 1, user, 5, first, STEP); /* all is there */
+    nx_msg_send_stream(m, &r, 1, user, 5, first, STEP); /* everything is there */
     assert_true(r.done && (r.err == NEXAR_EINVAL));
     nx_msg_send_stream(m, &r, 7, user, 5, first, TOTAL);
     assert_true(r.done && (r.err == NEXAR_EINVAL));

@@ -190,7 +190,7 @@ static void test_scattered_memory_is_one_message(void **state)
             bytes[i].len = (size_t)nx_random_below(&random.random, most);
             at += bytes[i].len;
         }
-        for (size_t i = 0, to = 0; i < n; i++) { /* other pieces, of the same sum */
+        for (size_t i = 0, to = 0; i < n; i++) { /* other pieces, with the same sum */
             spans[i].ptr = in + to;
             spans[i].len = (i + 1 < n) ? (at - to) / 3 : at - to;
             to += spans[i].len;
@@ -208,7 +208,7 @@ static void test_scattered_memory_is_one_message(void **state)
     }
 }
 
-/* 5 GiB, made of the same mebibyte over and over. */
+/* 5 GiB, made of one mebibyte repeated. */
 static void count_bytes(void *ctx, uint64_t off, const void *data, size_t len)
 {
     const uint8_t *p = data;

@@ -53,7 +53,7 @@ static void test_scattered_memory_is_filled_in_order(void **state)
         for (size_t i = 0; i < n; i++) {
             spans[i].len = (size_t)nx_random_below(&random.random, 120);
             spans[i].ptr = memory + at;
-            at += spans[i].len + 1; /* a byte between, which stays */
+            at += spans[i].len + 1; /* a byte in between, which stays */
             room += spans[i].len;
         }
         length = nx_random_below(&random.random, LENGTH);

@@ -79,7 +79,7 @@ static void test_a_certificate_is_adopted_only_with_its_key_and_authority(void *
     assert_int_equal(nx_identity_adopt(id, &cert, nx_authority_cert(other)), NEXAR_EAUTH);
     assert_int_equal(nx_identity_adopt(id, &cert, nx_authority_cert(same_job)), NEXAR_EAUTH);
     assert_int_equal(nx_identity_adopt(id, &foreign, nx_authority_cert(a)), NEXAR_EAUTH);
-    /* A member cannot sign: its certificate is no authority's. */
+    /* A member cannot sign: its certificate is not an authority's. */
     assert_int_equal(nx_identity_adopt(id, &cert, &cert), NEXAR_EAUTH);
     assert_int_equal(nx_identity_member(id), 0);
     nx_identity_destroy(id);
@@ -158,7 +158,7 @@ static void test_dates_in_a_certificate_are_not_read(void **state)
     nx_authority_destroy(a);
 }
 
-/* For tools that do look at dates, and releases before: valid from 1970, without an end. */
+/* For tools that check dates, and earlier releases: valid from 1970, without an end. */
 static void test_certificates_are_valid_for_readers_of_dates(void **state)
 {
     nx_authority *a = authority(&JOB);
@@ -305,7 +305,7 @@ static void test_a_text_that_is_no_authority_is_refused(void **state)
     key = (size_t)((const char *)memmem(text, len, "-----BEGIN CERT", 15) - text);
     assert_int_equal(nx_authority_import(&back, text, key), NEXAR_EPROTO);
     assert_int_equal(nx_authority_import(&back, text + key, len - key), NEXAR_EPROTO);
-    /* The key of one, the certificate of another. */
+    /* The key of one identity, the certificate of another. */
     assert_int_equal(nx_authority_export(other, mixed, &other_len), NEXAR_OK);
     memcpy(mixed, text, key);
     assert_int_equal(nx_authority_import(&back, mixed, other_len), NEXAR_EPROTO);

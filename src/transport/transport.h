@@ -1,7 +1,8 @@
 /*
  * transport.h - the contract of a transport.
  *
- * A link is one connection to one peer. It knows nothing of ranks, tags or matching. It carries:
+ * A link is one connection to one peer. A transport has no notion of ranks, tags or matching. It
+ * carries:
  *
  *  - frames: short, copied when sent, in order within their lane. The control
  *    lane never waits behind the message lane.
@@ -88,8 +89,8 @@ typedef struct nx_link_up {
 
     /* Optional. Returns the destination of bytes [off, off + *len) of message |id|, the next ones
      * of their part, so that the transport can write them itself. |*len| may be reduced to one
-     * contiguous piece. on_data follows at once, before any other upcall, with that memory as
-     * |data| and at most |*len| bytes. It may not follow if the link fails meanwhile, or if a
+     * contiguous piece. on_data follows immediately, before any other upcall, with that memory as
+     * |data| and at most |*len| bytes. on_data may not follow if the link fails in between, or if a
      * forged packet caused the call (an attacker may choose any |id| and |off|). Then the memory
      * may hold any bytes, and the right ones follow later. So the call must change no state, and
      * the memory must be waiting for exactly these bytes. NULL: no such memory; on_data delivers as
@@ -148,9 +149,9 @@ typedef struct nx_link_ops {
 
     void (*info)(const nx_link *link, nx_link_info *info);
 
-    /* As close without drain, with a reason: when the peer's end of the link goes down, however
-     * late, |frame| is delivered before as a control frame, regardless of what was queued or in
-     * flight. |len| is at most NX_LAST_MAX. If the link never came up at the peer, |frame| is lost.
+    /* Like close without drain, with a reason: when the peer's end of the link goes down, however
+     * late, |frame| is delivered first as a control frame, regardless of data queued or in flight.
+     * |len| is at most NX_LAST_MAX. If the link never came up at the peer, |frame| is lost.
      * Optional. NULL: the frame is queued as any other. */
     void (*dismiss)(nx_link *link, const void *frame, size_t len);
 

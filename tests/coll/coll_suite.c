@@ -55,7 +55,7 @@ static void check_places(nxt_case *c, uint32_t seeds)
     }
 }
 
-/* Every root of few ranks; the ends and one between of more. */
+/* Every root of few ranks; of more ranks the first, the last and one in between. */
 static void check_roots(nxt_case *c, uint32_t seeds)
 {
     if (!nx_coll_rooted(c->row->kind)) {
@@ -211,7 +211,7 @@ static void test_long_vectors_in_many_segments_are_right(void **state)
     nxt_for_rows(long_row);
 }
 
-/* More segments than a tag has numbers for: they become longer. */
+/* More segments than a tag has numbers for: segments become longer. */
 static void segments_row(const nx_algorithm *row)
 {
     nxt_case c = {.row = row, .size = 2, .count = (size_t)NX_MAX_SEGMENTS + 3, .segment = 1};
@@ -219,7 +219,7 @@ static void segments_row(const nx_algorithm *row)
     nxt_world w;
     nxt_verdict v;
 
-    /* One row of each collective that streams; under sanitizers only one. */
+    /* One row of each collective with segments; under sanitizers only one. */
     if (has_blocks(row->kind) || !row->cut ||
         ((row->kind != NX_BROADCAST) && nxt_thin((uint64_t)row->kind))) {
         return;

@@ -32,7 +32,7 @@ static nx_ref draw_ref(program *p, bool writable, size_t len)
     return nx_at((nx_space)space, nxt_below(&p->rand, ROOM - len + 1));
 }
 
-/* A source for a step that writes |dst|: the same place, or quite another. */
+/* A source for a step that writes |dst|: the same place, or a different one. */
 static nx_ref draw_source(program *p, nx_ref dst, size_t len)
 {
     for (;;) {
@@ -111,7 +111,7 @@ static void draw_move(program *p, size_t len)
     memmove(&p->now[r][NX_SPACE_RECV][to], &p->now[r][NX_SPACE_RECV][from], len * sizeof(int64_t));
 }
 
-/* Sometimes steps wait for more than they have to. */
+/* Sometimes steps wait for more than necessary. */
 static void draw_gate(program *p)
 {
     nx_sched *s = &p->scheds[nxt_below(&p->rand, p->ranks)];
@@ -130,7 +130,7 @@ static void draw_program(program *p, uint64_t seed)
     p->rand.state = seed;
     p->ranks = 1 + nxt_below(&p->rand, MAX_RANKS);
     uint32_t length = 1 + nxt_below(&p->rand, 40);
-    size_t segment = nxt_below(&p->rand, 4); /* as in a collective, the same for all */
+    size_t segment = nxt_below(&p->rand, 4); /* as in a collective, the same for all ranks */
 
     for (uint32_t r = 0; r < p->ranks; r++) {
         nx_sched_init(&p->scheds[r], segment);

@@ -21,7 +21,7 @@ typedef struct world {
     nx_step_id stuck;       /* ... this step never ends; NX_NO_STEP: all do */
 } world;
 
-/* The send that belongs to the receive |step| of |rank|. */
+/* The send that matches the receive |step| of |rank|. */
 static nx_step_id find_send(const world *w, uint32_t rank, const nx_step *step)
 {
     const nx_sched *s = &w->programs[step->peer]->sched;
@@ -156,7 +156,7 @@ static void close_world(world *w)
     nx_hosts_destroy(w->hosts);
 }
 
-/* The messages of all ranks. */
+/* Returns the messages of all ranks. */
 static uint64_t check_case(const nx_algorithm *row, uint32_t size, uint32_t root, size_t count,
                            bool hears)
 {
@@ -240,7 +240,7 @@ static bool is_done(const world *w, uint32_t rank)
     return true;
 }
 
-/* One message of the data is not as long as is expected: it never counts as received. */
+/* One message has another length than expected: it never counts as received. */
 static void check_stuck(world *w, const nx_algorithm *row, uint32_t root)
 {
     for (uint32_t rank = 0; rank < w->size; rank++) {

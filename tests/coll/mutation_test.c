@@ -1,11 +1,11 @@
 /*
  * mutation_test.c - whether the suite detects mutants. Sealed schedules of every algorithm are
- * damaged in one place, and the simulator has to find it.
+ * damaged in one place, and the simulator must detect the damage.
  *
- * Waits: each wait that matters is left out. A wait matters if without it two steps that share
+ * Waits: each wait that matters is removed. A wait matters if without it two steps that share
  * memory are unordered along waits or messages. The other waits only limit the data in flight, or
- * follow from others, and are counted separately. First a few ordinary seeds try to find it; then
- * the step that is no longer waited for is held up, which must find it.
+ * follow from others, and are counted separately. First a few ordinary seeds try to detect the
+ * mutant; then the step without its wait is delayed, which must reveal the fault.
  *
  * Blocks, peers, tags, lengths, kinds: every step is changed in each of the ways below.
  */
@@ -69,7 +69,7 @@ static nxt_trial trial_of(const nxt_world *w, uint64_t seed)
                        .seed = seed};
 }
 
-/* Whether one of |seeds| runs shows that something is wrong. */
+/* Whether one of |seeds| runs reveals a fault. */
 static bool noticed_in_runs(nxt_world *w, uint32_t seeds)
 {
     nxt_verdict v;
@@ -84,7 +84,7 @@ static bool noticed_in_runs(nxt_world *w, uint32_t seeds)
     return (w->call.kind == NX_BARRIER) && !nxt_plan_synchronises(w->plan, &v);
 }
 
-/* Whether anything that the suite does shows it. */
+/* Whether any check of the suite detects it. */
 static bool noticed(nxt_world *w)
 {
     nxt_verdict v;
@@ -249,7 +249,7 @@ static bool change_kind(nx_step *st)
     return changed;
 }
 
-/* Applies |m|; false where it makes no sense or no difference. */
+/* Applies |m|; false where it is impossible or has no effect. */
 static bool mutate(nxt_world *w, uint32_t rank, nx_step *st, mutation m)
 {
     const nxt_refs refs = nxt_step_refs(st);
@@ -309,8 +309,7 @@ static bool is_idle(nxt_world *w, nx_step *st)
 }
 
 /* Whether |m| of a step of that |kind| leaves the result unchanged:
- *  - an exscan's shifted input and the first addition to it may be taken for one
- *    another, since a + b = b + a;
+ *  - an exscan's shifted input and the first addition to it may be exchanged, since a + b = b + a;
  *  - in place, a rank's own block of a two-level alltoall or allgather is already at its place when
  *    it is copied with others;
  *  - the sums of a two-level reduce-scatter, in place, are in scratch twice. */

@@ -1,6 +1,6 @@
 /*
- * oracle_test.c - the oracle against numbers worked out by hand, and its inputs
- * against their promise: the same result in any order.
+ * oracle_test.c - the oracle against results computed by hand, and its inputs against their
+ * guarantee: the same result in any order.
  */
 #include "oracle.h"
 
@@ -218,7 +218,7 @@ static uint64_t fold(const nxt_inputs *in, size_t i, const uint32_t *order)
     return acc;
 }
 
-/* The same by halves: other partial results. */
+/* The same by halves: different partial results. */
 static uint64_t fold_tree(const nxt_inputs *in, size_t i, uint32_t lo,
                           uint32_t hi) // NOLINT(misc-no-recursion)
 {
@@ -297,7 +297,7 @@ static void test_results_differ_between_elements(void **state)
             for (size_t i = 1; nx_reduce_legal(in.dtype, in.op) && (i < 100); i++) {
                 same += (fold(&in, i, up) == fold(&in, i - 1, up)) ? 1 : 0;
             }
-            assert_true(same < 35); /* minima of i8 and infinities meet now and then */
+            assert_true(same < 35); /* minima of i8 and infinities coincide now and then */
         }
     }
 }

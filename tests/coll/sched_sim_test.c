@@ -114,7 +114,7 @@ static void assert_refused(hand *hands, nxt_finding finding)
     assert_true(strlen(v.text) > 10);
 }
 
-/* Some order of events shows |finding|. */
+/* Asserts that some order of events reveals |finding|. */
 static void assert_found(hand *hands, nxt_finding finding)
 {
     int64_t recv[RANKS][ROOM];
@@ -314,8 +314,7 @@ static void test_a_reduction_onto_half_of_its_source_is_found(void **state)
 
 /* ---- faults in some orders ------------------------------------------------------ */
 
-/* Rank 0 sends a block and overwrites it; the wait that should be there is
- * |after|. */
+/* Rank 0 sends a block and overwrites it; the required wait is |after|. */
 static void send_and_overwrite(hand *h, nx_step_id after)
 {
     nx_step copy = {.kind = NX_STEP_COPY, .dst = at_recv(0), .a = at_send(0), .len = 4};

@@ -39,7 +39,7 @@ static void disguise(uint8_t *packet, uint64_t kind)
         packet[14] = 18; /* the length of the source's id, after the destination's */
         packet[33] = 0;  /* no token */
         packet[34] = 0x44;
-        packet[35] = 0x8c; /* a length of 1164: all that follows */
+        packet[35] = 0x8c; /* a length of 1164: everything that follows */
     } else if (kind == 2) {
         packet[0] = (uint8_t)(0x40 | (packet[0] & 0x3f));
     }
@@ -86,7 +86,7 @@ int main(int argc, char **argv)
     for (int i = 1; (i < argc) && (n < MOST_TARGETS); i++) {
         fds[n++] = open_target(argv[i]);
     }
-    /* A pause after each burst: a network that is full is another test. */
+    /* A pause after each burst: a saturated network is a different test. */
     while ((n > 0) && (poll(&input, 1, 1) == 0)) {
         for (int i = 0; i < BURST; i++) {
             (void)!send(fds[i % n], packet, make_packet(packet), MSG_DONTWAIT);

@@ -52,7 +52,7 @@ static double now_s(void)
     return (double)ts.tv_sec + (double)ts.tv_nsec / 1e9;
 }
 
-/* In user code, until |path| is there. */
+/* Waits in user code until |path| exists. */
 static void await_file(const char *path)
 {
     const struct timespec pause = {.tv_nsec = 10000000};

@@ -117,7 +117,8 @@ static packet *pop(void)
     return top;
 }
 
-/* When a packet of |len| bytes has passed the bottleneck to |h|; 0: its queue is full. */
+/* The time at which a packet of |len| bytes has passed the bottleneck to |h|; 0: its queue is full.
+ */
 static uint64_t pass(host *h, size_t len)
 {
     const uint64_t now = now_ns();
@@ -205,7 +206,7 @@ static void carry(const host *from)
     static uint8_t data[MOST_BYTES];
     ssize_t len;
 
-    /* Some at a time, so that a busy host does not keep the others waiting. */
+    /* A few at a time, so that a busy host does not starve the others. */
     for (int i = 0; (i < 64) && ((len = read(from->tun, data, sizeof(data))) > 0); i++) {
         carry_one(from, data, (size_t)len);
     }

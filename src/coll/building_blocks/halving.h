@@ -15,7 +15,7 @@
 #include "coll/split.h"
 #include "fold.h"
 
-/* A vector of which only a part has memory: element i lies at base + i - from. */
+/* A vector of which only a part has memory: element i is at base + i - from. */
 typedef struct nx_vec {
     nx_ref base;
     size_t from;

@@ -30,9 +30,10 @@ nx_span nx_ring_block(const nx_ring *ring, uint32_t back);
 void nx_ring_reduce_scatter(nx_sched *s, const nx_ring *ring, uint32_t round, nx_ref in,
                             nx_ref out);
 
-/* Distributes block |place| of every rank, which lies at |own|, into the vector |out| of all ranks.
- * |own| may lie in |out|; this rank's block is not copied there. Rounds [round, round + size -
- * 1). */
+/* Distributes block |place| of every rank, which is at |own|, into the vector |out| of all ranks.
+ * |own| may be inside |out|; this rank's block is not copied there. Rounds [round, round + size -
+ * 1).
+ */
 void nx_ring_allgather(nx_sched *s, const nx_ring *ring, uint32_t round, nx_ref own, nx_ref out);
 
 #endif /* NX_RING_H */

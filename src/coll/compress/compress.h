@@ -44,8 +44,8 @@ typedef struct nx_compress_call {
 /* "none", "topk", ...; "?" if |how| is invalid. */
 const char *nx_compress_name(nexar_compression how);
 
-/* How many elements TOPK and RANDOMK send: ceil(ratio * count) in f64, at least 1 and at
- * most count; 0 of 0.  All elements for the other methods. */
+/* The number of elements that TOPK and RANDOMK send: ceil(ratio * count) in f64, at least 1 and at
+ * most count; 0 of 0. All elements for the other methods. */
 size_t nx_compress_k(nexar_compression how, double ratio, size_t count);
 
 /*

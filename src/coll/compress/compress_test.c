@@ -59,7 +59,7 @@ static void put(nexar_dtype dtype, void *at, size_t i, double x)
     }
 }
 
-/* Relative rounding of |dtype|, and the smallest that it has: for bounds. */
+/* Relative rounding error of |dtype|, and its smallest number: for bounds. */
 static double epsilon_of(nexar_dtype dtype)
 {
     switch ((int)dtype) {
@@ -135,7 +135,7 @@ static void fill(world *w, nxt_rand *rand)
     }
 }
 
-/* Of each element, over all ranks: the sum of x, of |x|, and the largest |x|. */
+/* For each element, over all ranks: the sum of x, of |x|, and the largest |x|. */
 typedef struct sums {
     double x, magnitude;
 } sums;
@@ -544,7 +544,7 @@ static void test_arguments_are_checked(void **state)
     refused(bad[7], "overlaps");
     refused(bad[8], "bytes");
     c.ratio = 0.0;
-    c.how = NEXAR_COMPRESS_INT8; /* does not look at it */
+    c.how = NEXAR_COMPRESS_INT8; /* ignores |ratio| */
     assert_int_equal(nx_compress_check(&c), NEXAR_OK);
     c.buf = c.residual = NULL;
     c.count = 0;

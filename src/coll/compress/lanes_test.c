@@ -1,4 +1,4 @@
-/* lanes_test.c - codes to the bit, on every path that this machine has. */
+/* lanes_test.c - codes to the bit, on every path that this machine supports. */
 #include "coll/compress/lanes.h"
 
 #include <float.h>

@@ -85,7 +85,7 @@ static void test_a_reader_believes_nothing(void **state)
     for (int trial = 0; trial < 20000; trial++) {
         const nx_sparse_shape shape = {.len = nxt_below(&rand, 20), .value = 4};
         const size_t bytes = nxt_below(&rand, 90);
-        unsigned char *in = malloc(bytes + (bytes == 0)); /* its end is watched by asan */
+        unsigned char *in = malloc(bytes + (bytes == 0)); /* asan watches its end */
         size_t index, last = 0, n = 0;
         const void *value;
         nx_sparse_reader r;
@@ -157,7 +157,7 @@ static int by_magnitude(const void *a, const void *b)
     return (x->index < y->index) ? -1 : 1;
 }
 
-/* NaN counts as more than infinity, which counts as more than all. */
+/* NaN ranks above infinity, which ranks above all other values. */
 static double rate(double x)
 {
     if (isnan(x)) {
@@ -183,7 +183,7 @@ static double element(nxt_rand *rand, int kind)
     }
 }
 
-/* Whether exactly the first |k| of |sorted| that are not 0 are taken. */
+/* Asserts that exactly the first |k| of |sorted| that are not 0 are taken. */
 static void check_cut(const nx_cut_tensor *t, nx_cut cut, size_t k, const rated *sorted)
 {
     bool wanted[MANY] = {false};

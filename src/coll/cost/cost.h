@@ -35,9 +35,9 @@ NX_MUST_CHECK nexar_err nx_cost_of(const nx_algorithm *a, const nx_coll *c, size
                                    const nx_net *net, nx_cost_limits limits, nx_cost *out);
 
 /*
- * Counts without keeping steps: |f| gets the largest number of messages and
- * elements that one rank sends, |*steps| how many steps all have together.  Stops when there are
- * more than |limit| of them.  Errors as above.
+ * Counts without keeping steps: |f| gets the largest number of messages and elements that one rank
+ * sends, |*steps| the number of steps of all ranks together. Stops when there are more than |limit|
+ * of them. Errors as above.
  */
 NX_MUST_CHECK nexar_err nx_cost_count(const nx_algorithm *a, const nx_coll *c, size_t segment,
                                       uint64_t limit, nx_forecast *f, uint64_t *steps);

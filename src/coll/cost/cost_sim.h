@@ -31,10 +31,9 @@
 typedef nexar_err (*nx_rank_builder)(void *ctx, uint32_t rank, nx_sched *s);
 
 /*
- * Runs the schedules of all |f->net->ranks| ranks.  |f| gets the time when the
- * last rank has its result (acknowledgements that nobody waits for do not
- * count), the longest chain of messages that wait for one another, and the
- * largest number of messages and elements that one rank sends.
+ * Runs the schedules of all |f->net->ranks| ranks. |f| gets the time when the last rank has its
+ * result (acknowledgements that no step waits for do not count), the length of the longest chain of
+ * dependent messages, and the largest number of messages and elements that one rank sends.
  *
  * Costs 24 bytes per step and 4 per wait, beside one rank's schedule at a time.
  * |f| is untouched on error:

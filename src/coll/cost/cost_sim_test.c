@@ -4,7 +4,7 @@
 #include "oom.h"
 #include "unit.h"
 
-/* Numbers that cannot be confused: bytes take seconds. */
+/* Unambiguous numbers: bytes take seconds. */
 static const nx_net network = {
     .ranks = 2,
     .hosts = 2,
@@ -179,7 +179,7 @@ static void test_the_way_in_is_shared_too(void **state)
     check_time(simulate(network, 3, 3, two_to_one).time_s, 10 + 1000 + 50 + 50 + 10);
 }
 
-/* Two empty messages: only the CPUs are taken, one message at a time. */
+/* Two empty messages: they occupy only the CPUs, one message at a time. */
 static nexar_err two_empty(void *ctx, uint32_t rank, nx_sched *s)
 {
     (void)ctx;

@@ -26,7 +26,7 @@ typedef struct nx_forecast {
  * rank. Sets all but |f->net|. */
 typedef void (*nx_forecaster)(const nx_coll *c, size_t segment, nx_forecast *f);
 
-/* How many segments a transfer of |len| elements is cut in; at least 1. */
+/* The number of segments of a transfer of |len| elements; at least 1. */
 uint64_t nx_segments(size_t len, size_t segment);
 
 /* Such a transfer as a stream (pace.h). */

@@ -1,4 +1,4 @@
-/* The closed forms against the schedules that they are about. */
+/* The closed forms against the schedules that they describe. */
 #include "coll/cost/forecast.h"
 
 #include <string.h>
@@ -61,7 +61,7 @@ static void check_counts(const nx_algorithm *a, const nx_coll *c, size_t segment
     check_counts_on(a, c, segment, c->size);
 }
 
-/* One size: counts around it, and another root where there is one. */
+/* One size: counts around it, and another root where there is a root. */
 static void check_size(const nx_algorithm *a, uint32_t size, size_t segment)
 {
     const size_t counts[] = {size - 1, size + 1, 1, 0, 2, size / 2, size, 3 * (size_t)size + 1};
@@ -200,13 +200,13 @@ static void test_counts_are_exact_for_blocks_of_many_sizes(void **state)
 
 /* ---- times --------------------------------------------------------------------------- */
 
-/* Whether every rank does the same; a tree, a chain or a guest makes it differ. */
+/* Whether every rank does the same; a tree, a chain or a guest breaks the symmetry. */
 static bool is_symmetric(const nx_algorithm *a, uint32_t size)
 {
     const bool power_of_two = (size & (size - 1)) == 0;
 
     if (knows_hosts(a) || (strcmp(a->name, "star") == 0)) {
-        return false; /* a rank that leads, or is in the middle, does more */
+        return false; /* a leader, or an inner rank, does more */
     }
     switch (a->kind) {
     case NX_BARRIER:
@@ -233,7 +233,7 @@ static bool is_symmetric(const nx_algorithm *a, uint32_t size)
     return false;
 }
 
-/* Bytes of all blocks together where there are blocks. */
+/* For kinds with blocks, bytes of all blocks together. */
 static size_t count_for(nx_coll_kind kind, uint32_t size, size_t bytes)
 {
     const nx_coll one = make_coll(kind, size, 0, 1);
@@ -258,7 +258,7 @@ static void check_time(const nx_algorithm *a, const nx_net *net, size_t bytes)
         return;
     }
     ratio = f.time_s / cost.is.time_s;
-    /* Blocks that are empty make schedules irregular. */
+    /* Empty blocks make schedules irregular. */
     bound = (c.count < c.size) ? 2 : bound;
     if ((ratio > bound) || (ratio < 1 / bound)) {
         print_error("%s %s, %u ranks on %u hosts, %zu bytes: %.3g s, simulated %.3g s\n",

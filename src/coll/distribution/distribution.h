@@ -31,7 +31,7 @@ struct nx_distribution {
     const nx_distribution_piece *pieces; /* borrowed */
 };
 
-/* The builder; |c->distribution| says what goes where. */
+/* The builder; |c->distribution| defines the pieces and their receivers. */
 extern const nx_algorithm nx_distribution_algorithm;
 
 /* The most pieces that a distribution may have: each has a round of its own. */

@@ -9,7 +9,7 @@
 
 enum { RANKS = 40, PIECES = 6, ELEMENTS = 400, TRIALS = 200 };
 
-/* One distribution, drawn at random, with the memory of all ranks. */
+/* One random distribution, with the memory of all ranks. */
 typedef struct trial {
     uint32_t size, receivers[PIECES][RANKS];
     nx_distribution_piece pieces[PIECES];
@@ -22,7 +22,7 @@ typedef struct trial {
     nx_binding bindings[RANKS];
 } trial;
 
-/* Element |i| as its holder has it. */
+/* Element |i| at its holder. */
 static uint8_t content(size_t i)
 {
     return (uint8_t)(1 + i % 251);

@@ -19,7 +19,8 @@
 #include "group.h"
 #include "wire/wire.h"
 
-/* How many freed communicators a rank remembers, to answer ranks that still wait for it there. */
+/* The number of freed communicators that a rank remembers, to answer ranks that still wait for it
+ * there. */
 enum { NX_GROUP_FREED = 1024 };
 /* Of nx_group_part_id. */
 enum { NX_PART_ID_BITS = NX_NUMBER_BITS + NX_PART_BITS };

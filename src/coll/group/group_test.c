@@ -161,7 +161,7 @@ static void on_done(nx_run *run)
     nx_run_destroy(run);
 }
 
-/* The next operation: each waits for the other rank, and has sent it something long. */
+/* The next operation: each run waits for the other rank, and has sent it a long message. */
 static void begin(rig *r)
 {
     const nx_coll_call call = {.coll = {.kind = NX_ALLTOALL, .count = COUNT},

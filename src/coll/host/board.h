@@ -17,23 +17,23 @@
  * wait for the last step: each rank reports that it is done with the memory of all others, and no
  * buffer is returned to its owner before all have reported so.
  *
- * Ranks that do not come.  A rank may run an operation by the engine that another begins here: it
- * called another form, it does not know yet that all have the board, or the board is broken.  Each
- * rank records which operations it has begun here (|begun|) and by the engine (|engine|), in the
- * order of their numbers.  engine >= n and begun < n: it never comes to operation n.  No rank
- * completes that episode then, nothing has been written to any buffer, and all run it by the
- * engine.  The same if a rank comes and |declines|.  Such an episode is not counted: the next uses
- * the same slots, and a rank that finds a |seq| beyond n there has missed the others, which
- * continued by the engine.  Since such a slot may be written while it is read, its owner clears
- * |seq| first, and a reader checks |seq| again after it has read the marks.
+ * Ranks that do not arrive. A rank may run an operation by the engine that another rank begins
+ * here: it called another form, it does not know yet that all ranks have the board, or the board is
+ * broken. Each rank records the operations that it has begun here (|begun|) and by the engine
+ * (|engine|), in the order of their numbers. engine >= n and begun < n: it never arrives in
+ * operation n. No rank completes that episode then, nothing has been written to any buffer, and all
+ * ranks run it by the engine. The same holds if a rank arrives and |declines|. Such an episode is
+ * not counted: the next uses the same slots, and a rank that finds a |seq| beyond n there has
+ * missed the others, which continued by the engine. Since such a slot may be written while it is
+ * read, its owner clears |seq| first, and a reader checks |seq| again after it has read the marks.
  *
- * Errors.  A rank on which an operation fails writes the number and the reason into its own cells,
- * then its bit into |broken|.  All ranks in that operation, or that come to it, fail with this
- * reason.  The engine runs every later one: see 1, no rank completes it here.  A failed rank is
- * never named on the board: a rank that ends an operation because of one reports only that it ends,
- * and each rank waits until it is notified of the failure itself (NEXAR_OK below).  An error in a
- * later operation than one's own does not matter: the rank that reported it has completed this one,
- * so all have arrived, and have contributed everything.
+ * Errors. A rank on which an operation fails writes the number and the reason into its own cells,
+ * then its bit into |broken|. All ranks in that operation, or that reach it later, fail with this
+ * reason. The engine runs every later one: see 1, no rank completes it here. A failed rank is never
+ * named on the board: a rank that ends an operation because of one reports only that it ends, and
+ * each rank waits until it is notified of the failure itself (NEXAR_OK below). An error in a later
+ * operation than one's own does not matter: the rank that reported it has completed this one, so
+ * all have arrived, and have contributed everything.
  *
  * Leaving.  A buffer returns to its owner when no rank accesses it any more, also after an error.
  * A rank that has seen all arrive checks |broken| before it accesses the memory of others.  A rank
@@ -237,8 +237,8 @@ bool nx_episode_is_done(const nx_episode *t, uint32_t rank);
  * fail.  Once per rank: the first counts. */
 void nx_board_break(nx_board *b, nx_board_self *self, uint32_t rank, uint64_t number, nexar_err err,
                     const char *why);
-/* Why the operation is broken.  NEXAR_OK, here and there: the whole group is, and its ranks hear
- * why by reliable broadcast. */
+/* Why the operation is broken. NEXAR_OK, here and there: the whole group is broken, and its ranks
+ * receive the reason by reliable broadcast. */
 nexar_err nx_episode_trouble(const nx_episode *t, char why[NX_BOARD_WHY]);
 /* Ranks that have not arrived in it, as bits. */
 uint64_t nx_episode_missing(const nx_episode *t);

@@ -111,8 +111,8 @@ static nx_episode_end one_turn(member *m, uint64_t number, bool declines)
     return NX_EPISODE_ON;
 }
 
-/* Whether operation |number| is one that all ranks run on the board. When the time is over the
- * first rank names the last one, beyond any that another may have begun. */
+/* Whether operation |number| is one that all ranks run on the board. At the end of the time the
+ * first rank names the last operation, beyond any that another rank may have begun. */
 static bool goes_on(member *m, uint64_t number)
 {
     crowd *c = m->crowd;
@@ -199,7 +199,7 @@ static void test_an_operation_that_one_runs_elsewhere_all_run_elsewhere(void **s
 
 /* ---- errors -------------------------------------------------------------------------- */
 
-/* The last rank breaks the board instead of coming; the others may sleep by then. */
+/* The last rank breaks the board instead of arriving; the others may sleep by then. */
 static void *broken_in_the_end(void *arg)
 {
     member *m = arg;
@@ -236,7 +236,7 @@ static void test_an_error_wakes_all_ranks_with_the_reason(void **state)
     }
 }
 
-/* The memory is shared: any of the others may have written anything. */
+/* The memory is shared: any other rank may have written anything. */
 static void test_an_error_is_reported_in_one_line(void **state)
 {
     char why[NX_BOARD_WHY];
@@ -338,7 +338,7 @@ static void test_what_waits_learn_keeps_its_bound(void **state)
 
 /* ---- damage -------------------------------------------------------------------------- */
 
-/* Each cell of a rank, and a bit of the board that is its own. */
+/* Each cell of a rank, and its bit of the board. */
 static void test_a_rank_notices_what_another_has_written_into_its_cells(void **state)
 {
     crowd c;

@@ -57,13 +57,13 @@ typedef struct nx_host_coll_now {
 } nx_host_coll_now;
 
 /*
- * Runs it, without the lock; |*err| is its result, |*was| what it was.  False: the engine must run
- * it, with |*number|, at once, before the lock is released.
+ * Runs it, without the lock; |*err| is its result, |*was| describes the operation. False: the
+ * engine must run it, with |*number|, at once, before the lock is released.
  */
 bool nx_host_coll_run(nx_host_coll *d, const nx_coll_call *call, uint32_t *number, nexar_err *err,
                       nx_host_coll_now *was);
 
-/* How many operations were completed on the board. */
+/* The number of operations completed on the board. */
 uint64_t nx_host_coll_count(const nx_host_coll *d);
 
 void nx_host_coll_look(const nx_host_coll *d, nx_host_coll_now *out);
@@ -74,7 +74,7 @@ void nx_host_coll_look(const nx_host_coll *d, nx_host_coll_now *out);
 bool nx_host_coll_has(const nx_host_coll *d, uint32_t number);
 /* Operation |number| begins by the engine. */
 void nx_host_coll_engine(nx_host_coll *d, uint32_t number);
-/* The operation on the board was aborted by a rank that may never come to it. */
+/* The operation on the board was aborted by a rank that may never arrive in it. */
 void nx_host_coll_on_abort(nx_host_coll *d, nexar_err err, const char *why);
 /* This rank starts nothing more: others, which would wait for it on the board, use the engine. */
 void nx_host_coll_part(nx_host_coll *d);

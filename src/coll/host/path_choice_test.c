@@ -1,4 +1,4 @@
-/* path_choice_test.c - ranks that measure by themselves choose alike. */
+/* path_choice_test.c - ranks that measure separately make the same choice. */
 #include "path_choice.h"
 
 #include <sys/mman.h>

@@ -106,7 +106,7 @@ void nx_run_fail(nx_run *run, bool tell, nexar_err err, const char *format, ...)
 /* Whether it can still fail: neither failed nor done. */
 bool nx_run_open(const nx_run *run);
 
-/* Frees a run that is done or was never begun. */
+/* Frees a run that is done or never began. */
 void nx_run_destroy(nx_run *run);
 
 /* Calls |each| for every message that it waits for: |rank| of the group, direction, bytes. */

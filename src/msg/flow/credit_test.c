@@ -136,7 +136,7 @@ static void test_what_is_given_back_makes_the_window_smaller(void **state)
     assert_true(nx_credit_due(&in, &limit));
     assert_int_equal(nx_credit_raise(&out, limit), NEXAR_OK);
     assert_int_equal(out.limit - out.spent, 4000);
-    assert_int_equal(nx_credit_give_back(&out, 5000), 4000); /* all that it has */
+    assert_int_equal(nx_credit_give_back(&out, 5000), 4000); /* all its credit */
     assert_false(nx_credit_returned(&in, 4001));
 
     nx_credit_in_init(
@@ -148,7 +148,7 @@ static void test_what_is_given_back_makes_the_window_smaller(void **state)
     assert_true((in.window == 4000) && nx_credit_due(&in, &limit) && (limit == 14000));
 }
 
-/* Sender, wire and receiver.  The receiver matches when it likes. */
+/* Sender, wire and receiver. The receiver matches at any time. */
 enum { WIRE = 64 };
 
 typedef struct account {

@@ -97,7 +97,7 @@ static void test_the_last_closed_ids_are_known(void **state)
     nx_early_destroy(e);
 }
 
-/* Keeps frames without bytes until that fails. */
+/* Keeps frames without bytes until it fails. */
 static size_t fill(nx_early *e, const nx_early_key *key)
 {
     size_t n = 0;
@@ -184,8 +184,9 @@ static void test_without_memory_nothing_is_kept(void **state)
 /* ---- the model ----------------------------------------------------------------------- */
 
 /*
- * Frames are numbered as they are kept, and carry their number.  The model has, for each identity,
- * the numbers that are kept, in order.  Deliveries keep, close, drop and deliver from inside.
+ * Frames are numbered in the order of keeping, and carry their number. The model has, for each
+ * identity, the numbers of the kept frames, in order. Deliveries keep, close, drop and deliver from
+ * inside.
  */
 enum { SEEDS = 60, OPS = 600, IDS = 5, SENDERS = 3, ROOM = 4096, DEPTH = 3 };
 
@@ -261,7 +262,7 @@ static void act(model *m)
         nx_early_drop(m->e, kind, id);
     } else if (what < 6) {
         nx_early_deliver(m->e, kind, id, on_frame, m);
-        assert_true(m->of[kind][id].first >= left); /* all that was there when it began */
+        assert_true(m->of[kind][id].first >= left); /* all frames that existed when it began */
     } else {
         keep_one(m, kind, id);
     }

@@ -19,7 +19,7 @@ typedef struct world {
     nx_posted *posted[ITEMS]; /* in order */
     nx_held *held[ITEMS];
     size_t nposted, nheld;
-    uint64_t peers, tags, contexts, wild; /* how many there are; one in |wild| is open */
+    uint64_t peers, tags, contexts, wild; /* number of each; one in |wild| is a wildcard */
 } world;
 
 static uint64_t below(world *w, uint64_t limit)
@@ -243,7 +243,7 @@ static void test_300000_messages_are_taken_in_reverse_by_tag_at_once(void **stat
     test_free(all);
 }
 
-/* All of one tag beside one that hashes to whatever chain. */
+/* All messages of one tag, beside one message that hashes to any chain. */
 static void test_a_long_queue_of_one_tag_does_not_slow_others(void **state)
 {
     enum { MANY = 200000 };

@@ -4,11 +4,12 @@
  * An endpoint has a UDP port for QUIC and a TCP port of the same number.  Both carry the same
  * lanes, over TLS 1.3 with the same certificates (quic/quic.h, tcp/tcp.h).
  *
- * nx_inet_dial returns a *pending* link, which queues what is sent. It dials QUIC first, and TCP
- * after NX_INET_HEAD_START_NS unless the peer has answered over UDP by then: at once when QUIC has
- * failed, or when another link of this endpoint has found UDP blocked. The first connection that
- * comes up replaces the pending link (nx_link_up.on_moved) and gets what was queued; on_up follows.
- * So no layer is left between the owner and the chosen transport.
+ * nx_inet_dial returns a *pending* link, which queues what is sent. The pending link dials QUIC
+ * first, and TCP after NX_INET_HEAD_START_NS unless the peer has answered over UDP by then. It
+ * dials TCP immediately when QUIC has failed, or when another link of this endpoint has found UDP
+ * blocked. The first connection that comes up replaces the pending link (nx_link_up.on_moved) and
+ * gets the queued data; on_up follows. So no layer is left between the owner and the chosen
+ * transport.
  *
  * The choice: between two members the member with the lower number decides, by the rules of QUIC
  * and TCP (simultaneous_open.c of both). Invariants:

@@ -320,7 +320,7 @@ static void test_a_link_that_is_closed_gives_back_its_part(void **state)
     pair_close(&p);
 }
 
-/* The process has ended: neither port is there, and both hosts' kernels say so. */
+/* The process has exited: neither port exists, and both hosts' kernels report it. */
 static void test_a_peer_that_has_exited_is_detected(void **state)
 {
     pair p;
@@ -341,7 +341,7 @@ static void test_a_peer_that_has_exited_is_detected(void **state)
     pair_close(&p);
 }
 
-/* Sockets that are bound and do not answer: to one that listens, the kernel completes TCP. */
+/* Sockets that are bound and do not answer: the kernel completes TCP to a listening socket. */
 static void test_silence_over_both_is_reported_within_seconds(void **state)
 {
     int udp = nx_sys_socket(AF_INET, SOCK_DGRAM, 0), tcp = nx_sys_socket(AF_INET, SOCK_STREAM, 0);
@@ -400,7 +400,7 @@ static void test_a_port_that_tcp_cannot_have_is_used_for_udp_alone(void **state)
     (void)nx_sys_close(tcp);
 }
 
-/* Dials while allocation |n| fails; whether one did. */
+/* Dials while allocation |n| fails; returns whether one did. */
 static bool dial_without_memory(long n)
 {
     pair p;

@@ -24,7 +24,7 @@ struct nx_inet {
     size_t closing; /* closed links that still exist */
     nx_event *drained;
     bool udp_blocked; /* the last link that came up did so over TCP, and UDP was silent */
-    bool told;        /* the log has that */
+    bool told;        /* the log has reported it */
 };
 
 /* One transport's attempt. */
@@ -61,7 +61,7 @@ typedef struct nx_inet_link {
     bool closing, drain, exited;
     bool down, told_down;
     bool moved;     /* another link has taken its place: freed by its task */
-    bool unreached; /* it went down, and nothing was heard */
+    bool unreached; /* it went down, and no packet was heard */
     nexar_err err;
     char why[NX_INET_WHY];
 } nx_inet_link;

@@ -81,7 +81,7 @@ static void test_an_expired_token_is_refused(void **state)
     nxt_cluster_close(&t.c);
 }
 
-/* As after a restart on the same port, or from a seed that was there before. */
+/* As after a restart on the same port, or from an earlier seed. */
 static void test_a_token_of_another_key_is_refused(void **state)
 {
     nxt_timed t;

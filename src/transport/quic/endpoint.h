@@ -230,7 +230,7 @@ NX_MUST_CHECK nexar_err nx_quic_link_create(nx_quic_link **out, nx_quic *q,
 void nx_quic_link_down(nx_quic_link *link, nexar_err err, const char *why);
 /* Calls on_sent for what is done. */
 void nx_quic_link_deliver(nx_quic_link *link);
-/* Ends it at once: for nx_quic_close. */
+/* Ends it immediately: for nx_quic_close. */
 void nx_quic_link_end(nx_quic_link *link);
 /* |link| is no longer the link of its member: another may be made. */
 void nx_quic_link_leave_map(nx_quic_link *link);

@@ -350,7 +350,7 @@ static void dial_in_vain(nxt_cluster *c)
     }
 }
 
-/* A connection that cannot be made keeps no file open. */
+/* A connection that cannot be created leaves no file open. */
 static void test_a_connection_without_memory_leaves_no_descriptor(void **state)
 {
     char dir[] = "/tmp/nexar-qlog-XXXXXX";
@@ -388,7 +388,7 @@ static void test_a_port_that_is_taken_is_named(void **state)
     assert_int_equal(nx_quic_open(&q, &config), NEXAR_ESYS);
     (void)snprintf(port, sizeof(port), ":%u", config.port_first);
     assert_non_null(strstr(nexar_last_error(), port));
-    config.port_last = (uint16_t)(config.port_first + 50); /* one of them will be free */
+    config.port_last = (uint16_t)(config.port_first + 50); /* one of them is free */
     if (config.port_last > config.port_first) {
         assert_int_equal(nx_quic_open(&q, &config), NEXAR_OK);
         assert_true(nx_quic_port(q) > config.port_first);

@@ -72,7 +72,7 @@ static void test_a_rank_that_has_said_goodbye_has_left(void **state)
     leaver = nx_list_entry(other->link, nx_quic_link, base);
     assert_int_equal(nx_link_send_frame(other->link, NX_LANE_MESSAGE, &text, 1), NEXAR_OK);
     nxt_timed_pass(&t, NXT_SECOND_NS / 10);
-    assert_true(nx_sendq_empty(&leaver->sendq)); /* all was acknowledged: the good-bye is next */
+    assert_true(nx_sendq_empty(&leaver->sendq)); /* everything was acknowledged: the BYE is next */
     nxt_timed_deafen(&t, 0);
     nx_link_close(other->link, true);
     nxt_timed_pass(&t, NXT_SECOND_NS / 10);

@@ -186,7 +186,7 @@ static void test_what_was_sent_before_a_link_is_up_finds_the_other_address(void 
 }
 
 /* at[leaver] dials the other, sends it a frame and leaves; the other, which does not know yet that
- * it was dialled, dials as well, |steps| later. Whether it could: later there is a link. */
+ * it was dialled, dials as well, |steps| later. Returns whether it could: later there is a link. */
 static bool leave_while_dialled(size_t leaver, int steps)
 {
     const size_t other = 1 - leaver;

@@ -1,6 +1,6 @@
 /*
  * mtu_test.c - interfaces of every MTU, in a network namespace of the test's own, by its loopback.
- * Skipped where that is not allowed.
+ * Skipped where namespaces are not permitted.
  */
 #include <net/if.h>
 #include <sched.h>

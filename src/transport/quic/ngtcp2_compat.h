@@ -9,10 +9,10 @@
  *  - It probes the path MTU at built-in sizes, 1444 bytes at most, so a
  *    connection to another host does not use jumbo frames.  Connections on one host do not
  *    probe, and have datagrams as large with either.
- *  - It never closes a unidirectional stream that the peer has opened, and allows no new one in
- *    its place (fixed in 0.14).  So an endpoint with 0.12 allows such streams for the lanes
- *    only, and bidirectional ones for parts, whose own direction it resets at once.  The
- *    sender, whatever its version, opens for parts what the peer's transport parameters allow.
+ *  - It never closes a unidirectional stream that the peer has opened, and allows no new one in its
+ *    place (fixed in 0.14). So an endpoint with 0.12 allows such streams for the lanes only, and
+ *    bidirectional ones for parts, whose own direction it resets immediately. The sender, whatever
+ *    its version, opens for parts what the peer's transport parameters allow.
  */
 #ifndef NX_QUIC_NGTCP2_COMPAT_H
 #define NX_QUIC_NGTCP2_COMPAT_H
@@ -112,7 +112,7 @@ static inline void nx_ng_set_probes(ngtcp2_settings *s, const uint16_t *sizes, s
     s->no_pmtud = (n == 0);
 }
 
-/* Resets our direction of |stream|.  NGTCP2_ERR_NOMEM. */
+/* Resets this side's direction of |stream|. NGTCP2_ERR_NOMEM. */
 static inline int nx_ng_reset_stream(ngtcp2_conn *ng, int64_t stream, uint64_t code)
 {
 #if NX_NG_IS_0_12

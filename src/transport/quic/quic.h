@@ -7,9 +7,9 @@
  * number decides, before anything is sent: it uses the first connection that comes up and announces
  * it in the first control frame. The other side waits for that frame. Then queued data is sent.
  *
- * A link lives as long as its connection, and that lives as long as the peer is heard by any path
- * within idle_timeout_ns. If its first addresses stop working, or the peer's change, it migrates to
- * others (roam.c).
+ * A link lives as long as its connection, and the connection lives as long as the peer is heard on
+ * any path within idle_timeout_ns. If its first addresses stop working, or the peer's change, it
+ * migrates to others (roam.c).
  *
  * Inside: tls.h has credentials and verification; conn.h has one ngtcp2 connection without sockets
  * and clock (bytes and time are arguments, so it runs in simulation); udp.h has the socket (GSO,
@@ -73,8 +73,8 @@ typedef struct nx_quic_config {
  * NEXAR_ENOMEM
  */
 NX_MUST_CHECK nexar_err nx_quic_open(nx_quic **out, const nx_quic_config *config);
-/* Closes all links at once (without drain) and frees the endpoint. Calls on_sent for held parts.
- * Not from an upcall. */
+/* Closes all links immediately (without drain) and frees the endpoint. Calls on_sent for held
+ * parts. Not from an upcall. */
 void nx_quic_close(nx_quic *q);
 
 /* Sets |done| when no closed link is still sending: before nx_quic_close, after links were closed
@@ -94,8 +94,8 @@ uint16_t nx_quic_port(const nx_quic *q);
  * is 128 KiB), also after the number has fallen. When it rises from n to m, existing links hold up
  * to the whole buffer and the new ones (m - n) / m on top. When it rises one by one, they hold ln(m
  * / n) on top: 0.7 buffers for a world that doubles, 2.1 for one of eight times the size. Data is
- * dropped, and retransmitted as on any network, only if all of them send at once. A reconnected
- * link has its proper share.
+ * dropped, and retransmitted as on any network, only if all peers send at the same time. A
+ * reconnected link has its proper share.
  */
 void nx_quic_set_peers(nx_quic *q, size_t peers);
 
@@ -119,7 +119,7 @@ NX_MUST_CHECK nexar_err nx_quic_dial(nx_quic *q, const nx_quic_target *target, c
 
 /* Whether |link| is of this transport. */
 bool nx_quic_is(const nx_link *link);
-/* Whether a link of |q| to |member| is up, or may come up; and whether it is not being closed. */
+/* Whether a link of |q| to |member| is up, or may come up, and is not being closed. */
 bool nx_quic_has(const nx_quic *q, uint64_t member);
 bool nx_quic_lives(const nx_quic *q, uint64_t member);
 /* In on_accept: the peer is connected to this process otherwise.  The link is closed, and the peer

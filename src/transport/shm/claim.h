@@ -1,5 +1,6 @@
 /*
- * claim.h - decides who copies a part: its sender through the ring, or its receiver by reading.
+ * claim.h - decides which side copies a part: its sender through the ring, or its receiver by
+ * reading.
  *
  * A long part is offered, and its sender copies it into the ring, unit by unit, so both cores work.
  * A sender that computes, or has no core, does not; then the receiver reads the rest itself. One

@@ -31,7 +31,7 @@ static void test_alone(void **state)
 typedef struct pair {
     nx_claim claim;
     _Atomic uint32_t offered; /* the number of the offer */
-    _Atomic uint32_t ended;   /* the receiver is through with this one */
+    _Atomic uint32_t ended;   /* the receiver has finished this offer */
     uint8_t brought[OFFERS + 1][UNITS];
     uint32_t sent[OFFERS + 1], read[OFFERS + 1]; /* units, by side */
 } pair;

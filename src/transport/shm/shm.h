@@ -33,18 +33,18 @@
  * Refused
  *     for crossing, it waits for that connection. The lower one keeps the refused socket until its
  *     own attempt has ended, so that the wait ends with it.
- * 3.  A link whose pairing fails, for whatever reason, *moves*: what was queued goes to
- *     a link of another transport that the owner provides (`fallback`), and on_moved
- *     reports it. The other side accepts the connection by the other transport; a link that is
- *     still pairing there moves to it (nx_shm_move). It cannot be up: see 1.
+ * 3. A link whose pairing fails, for whatever reason, *moves*: queued data goes to a link of
+ *     another transport that the owner provides (`fallback`), and on_moved reports it. The other
+ *     side accepts the connection by the other transport; a link that is still pairing there moves
+ *     to it (nx_shm_move). It cannot be up: see 1.
  *
  * The segment has three rings in each direction: control, messages, data (segment.h, byte_ring.h).
- * Long parts are copied into the data ring while the receiver consumes them. What the sender has
- * not copied, the receiver reads from its memory (process_vm_readv), straight to the destination if
- * the owner names it (on_want), and acknowledges (claim.h). If that is not permitted (tested once
- * per pair), or fails for some memory, or a pidfd cannot pin the peer's process, all data goes
- * through the ring. After each read the receiver checks whether the peer has closed the link or
- * exited, since its pid may have been reused; then it discards what was read.
+ * Long parts are copied into the data ring while the receiver consumes them. The receiver reads the
+ * bytes that the sender has not copied from the sender's memory (process_vm_readv), directly to the
+ * destination if the owner names it (on_want), and acknowledges them (claim.h). If that is not
+ * permitted (tested once per pair), or fails for some memory, or a pidfd cannot pin the peer's
+ * process, all data goes through the ring. After each read the receiver checks whether the peer has
+ * closed the link or exited, since its pid may have been reused; then it discards what was read.
  *
  * Data in the segment is never trusted: each value is read once and validated, and an invalid value
  * ends the link with NEXAR_EPROTO. The hangup of the socket, which stays open as long as the link,
@@ -127,8 +127,8 @@ NX_MUST_CHECK nexar_err nx_shm_move(nx_link *link, nx_link *to);
 
 /* Sets |done| when no closed link is still sending. NULL: cancels that. */
 void nx_shm_drain(nx_shm *shm, nx_event *done);
-/* Closes all links at once (without drain) and frees the endpoint. Calls on_sent for held parts.
- * Not from an upcall. */
+/* Closes all links immediately (without drain) and frees the endpoint. Calls on_sent for held
+ * parts. Not from an upcall. */
 void nx_shm_close(nx_shm *shm);
 
 #endif /* NX_SHM_H */

@@ -1,7 +1,6 @@
 /*
- * shm_conformance_test.c - the suite of all transports, over shared memory: each end has
- * an endpoint of its own, all on one loop.  Once with reading the other's memory, once
- * without.
+ * shm_conformance_test.c - the suite of all transports, over shared memory: each end has an
+ * endpoint of its own, all on one loop. Once with reads of the other side's memory, once without.
  */
 #include <fcntl.h>
 #include <sys/epoll.h>
@@ -126,7 +125,7 @@ static nexar_err dial(void *arg, const nx_link_up *up, void *const up_ctx[2], nx
 }
 
 /* One iteration at a time, without sleeping: the copies are fast, and the suite observes them half
- * done. Every so often with a sleep, which must not cost a wake. */
+ * done. Now and then sleeps, which must not cost a wake-up. */
 static bool progress(void *arg, bool (*done)(void *done_arg), void *done_arg)
 {
     world *w = arg;

@@ -46,7 +46,7 @@ enum { NX_BY_RING, NX_BY_READING };
 enum {
     NX_REC_FRAME = 1, /* control, message: a frame or a fragment of one */
     NX_REC_DATA,      /* data: id, off, bytes */
-    NX_REC_OFFER,     /* data: a part that lies in the sender's memory */
+    NX_REC_OFFER,     /* data: a part in the sender's memory */
     NX_REC_PUSH,      /* An accepted connection. */
     NX_REC_DONE,      /* control: the reader, which had taken it, is done with an offer */
     NX_REC_CANCEL     /* control: the writer cancels an offer */

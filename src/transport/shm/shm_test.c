@@ -1,6 +1,5 @@
 /*
- * shm_test.c - pairing, falling back, a segment that is scribbled over, and processes
- * that are killed.
+ * shm_test.c - pairing, falling back, a corrupted segment, and processes that are killed.
  */
 #include "transport/shm/shm.h"
 
@@ -30,7 +29,7 @@ typedef struct end {
     nexar_err err;
     uint64_t bytes, sent;
     bool bad;
-    uint8_t *place; /* NULL: bytes are only looked at */
+    uint8_t *place; /* NULL: bytes are only checked */
     nx_link *other; /* the link that fallback returns */
     int passes;     /* descriptors that arrived; the last one wrote its name */
 } end;
@@ -147,7 +146,7 @@ static nexar_err fall_back(void *ctx, uint64_t member, const char *why, const nx
     return NEXAR_OK;
 }
 
-/* Writes its name into it. */
+/* Writes the name into the descriptor. */
 static void on_pass(void *ctx, uint64_t member, uint64_t name, int fd)
 {
     end *e = ctx;
@@ -344,7 +343,7 @@ static void call_without_key(both *t, const struct sockaddr_storage *address, so
     (void)close(fd);
 }
 
-/* How many lines |calls| calls write to stderr. */
+/* The number of lines that |calls| calls write to stderr. */
 static unsigned lines_of(both *t, int calls,
                          void (*call)(both *t, const struct sockaddr_storage *address,
                                       socklen_t len))
@@ -534,7 +533,7 @@ static void test_descriptors_are_passed(void **state)
         turn(t.loop);
     }
     assert_int_equal(t.b.bytes, sizeof(memory));
-    say(&t.a, 1); /* the link is as it was */
+    say(&t.a, 1); /* the link is unchanged */
     until(t.loop, &t.b.frames, 1);
     assert_int_equal(nx_shm_send(nx_shm_from_base(t.a.link)->socket.fd, &hello, NULL, 0), NEXAR_OK);
     until(t.loop, &t.b.downs, 1);
@@ -815,7 +814,7 @@ static pid_t fleeting(const nx_shm_offer *offer, int talks, int *ready)
         caller = accept(fd, NULL, NULL);
         while ((talks-- > 0) && (recv(caller, word, sizeof(word), 0) > 0)) {
         }
-        _exit(0); /* the caller's socket first, or the other one: as the kernel has it */
+        _exit(0); /* the caller's socket first, or the other one: in the kernel's order */
     }
     (void)close(pipes[1]);
     *ready = pipes[0];

@@ -1,10 +1,10 @@
 /*
  * sim.h - a transport over a virtual network inside one process, for tests.
  *
- * It implements transport.h in the most adverse way that the contract allows: parts arrive in
- * fragments of random size, overtake each other and the frames; on_sent comes a round trip late and
- * the bytes are read as late as possible; memory passed to an upcall is overwritten when it
- * returns. The same seed and the same calls give the same run.
+ * It implements transport.h in the most adverse way that the contract allows. Parts arrive in
+ * fragments of random size, and overtake each other and the frames. on_sent arrives a round trip
+ * late and the bytes are read as late as possible. Memory passed to an upcall is overwritten when
+ * it returns. The same seed and the same calls give the same run.
  *
  * Time is virtual: it stands still until nx_sim_step moves it to the next event. Attached loops
  * share the clock (create them with nx_sim_clock), and every step kicks them. Alternatively the net
@@ -74,7 +74,7 @@ typedef struct nx_sim_end {
     void *up_ctx;
 } nx_sim_end;
 
-/* Two connected links, with |path| in both directions. on_up of both comes after a round trip;
+/* Two connected links, with |path| in both directions. on_up of both arrives after a round trip;
  * earlier sends wait for it. |ends| NULL: set later.
  *
  * NEXAR_ENOMEM */
@@ -92,8 +92,8 @@ void nx_sim_block(nx_link *link, bool blocked);
 /* Cuts the connection: both ends go down with NEXAR_EPEER after the delay. */
 void nx_sim_cut(nx_link *link);
 
-/* The process of this end dies: |link| no longer exists, no upcall is made to it, its parts are
- * released; the other end goes down with NEXAR_EPEER after the delay. */
+/* The process of this end is killed: |link| no longer exists, no upcall is made to it, its parts
+ * are released; the other end goes down with NEXAR_EPEER after the delay. */
 void nx_sim_kill(nx_link *link);
 
 /* Links that are not yet freed, including closed ones. */

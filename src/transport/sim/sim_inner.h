@@ -42,7 +42,7 @@ typedef struct nx_sim_event {
 typedef struct nx_sim_part {
     nx_list link; /* in nx_sim_link.parts or .ended */
     nx_tx *tx;
-    nexar_err err;        /* in .ended: what on_sent says */
+    nexar_err err;        /* in .ended: the result that on_sent reports */
     bool begun, all_sent; /* an empty part sends a packet too */
     uint64_t last_ns;     /* when the latest of its packets arrives */
     size_t at;            /* position in tx->bytes of the next fragment to arrive, */
@@ -64,14 +64,14 @@ typedef struct nx_sim_packet {
 struct nx_sim_link {
     nx_link base;
     nx_sim_net *net;
-    nx_sim_link *peer; /* NULL: gone */
+    nx_sim_link *peer; /* NULL: it no longer exists */
     nx_sim_path path;  /* of what this end sends */
     nx_list links;     /* in net->links */
     nx_list work;      /* in net->work, while work is due */
     nx_list held;      /* events that wait for the block to end */
     bool blocked, up, closed, draining, down, down_told;
     nexar_err down_err; /* when |down| */
-    nexar_err fin_err;  /* what |fin| will say */
+    nexar_err fin_err;  /* the reason that |fin| will report */
     const char *fin_why;
     uint8_t last[NX_LAST_MAX]; /* the peer's last frame, before it goes down */
     size_t last_len;

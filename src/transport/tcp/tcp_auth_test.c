@@ -399,7 +399,7 @@ typedef struct relay {
     int door, front, back;
     struct sockaddr_storage to;
     size_t passed;   /* bytes of the dialler */
-    size_t alter_at; /* this one is altered; SIZE_MAX: none */
+    size_t alter_at; /* alters the byte at this offset; SIZE_MAX: none */
     bool cut, saw_plain;
 } relay;
 

@@ -1,7 +1,7 @@
 /*
  * tcp_conformance_test.c [gnutls|mixed] - the suite of all transports, over real sockets on the
- * loopback: each end has an endpoint of its own, all on one loop.  Records are sealed by nexar
- * where it can, by GnuTLS, or by GnuTLS at the end that dials.
+ * loopback: each end has an endpoint of its own, all on one loop. Records are sealed by nexar where
+ * possible, by GnuTLS, or by GnuTLS at the dialling end.
  */
 #include <fcntl.h>
 #include <string.h>
@@ -31,7 +31,7 @@ typedef struct world {
 
 static const nx_job_id JOB = {{4, 2}};
 
-/* Whether the end that dials, and the other, leaves its records to GnuTLS. */
+/* Whether the dialling end, and the other, leaves its records to GnuTLS. */
 static bool dial_by_gnutls, accept_by_gnutls;
 
 static void *setup(void *ctx)

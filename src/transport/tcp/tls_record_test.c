@@ -1,5 +1,5 @@
 /*
- * tls_record_test.c - nexar's record layer and an unmodified TLS 1.3, that of GnuTLS: GnuTLS makes
+ * tls_record_test.c - nexar's record layer against GnuTLS, an unmodified TLS 1.3: GnuTLS performs
  * the handshake, and then one end is nexar's.
  */
 #include <errno.h>

@@ -132,7 +132,7 @@ size_t nx_conn_call(nx_conn *c, uint64_t now_ns, const uint8_t **data);
 /* Whether the peer has acknowledged nothing for nx_conn_patience, with data in flight. */
 bool nx_conn_is_stuck(const nx_conn *c, uint64_t now_ns);
 uint64_t nx_conn_patience(const nx_conn *c);
-/* The network reports that packets are not delivered: probe the peer at once. */
+/* The network reports that packets are not delivered: probe the peer immediately. */
 void nx_conn_urge(nx_conn *c);
 /* Whether this connection sent the datagram that begins with |data|: it bears the peer's connection
  * id, which is unknown to an off-path attacker. */

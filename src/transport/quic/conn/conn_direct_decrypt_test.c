@@ -69,7 +69,7 @@ static double exchange(const nxt_quic_net *net, uint64_t seed, bool few, unsigne
     queue(&s, 0, few, fickle);
     queue(&s, 1, few, fickle);
     assert_true(nxt_sim_run(&s, all_has_come, 600 * SECOND));
-    (void)nxt_sim_run(&s, never, SECOND); /* whatever is still on the wire */
+    (void)nxt_sim_run(&s, never, SECOND); /* packets still on the wire */
     for (int i = 0; i < 2; i++) {
         assert_true(s.side[i].bytes == total[i]);
         assert_int_equal(s.side[i].disordered, 0);
@@ -95,7 +95,7 @@ static void test_large_parts_go_straight(void **state)
         skip();
     }
     assert_true(exchange(&host, 1, false, 0) > 0.8);
-    assert_true(exchange(&host, 2, true, 0) > 0.5); /* two in a packet: only one of them */
+    assert_true(exchange(&host, 2, true, 0) > 0.5); /* two in a packet: only one of them in place */
     assert_true(NX_NG_IS_0_12 || (exchange(&jumbo, 3, false, 0) > 0.5));
 }
 

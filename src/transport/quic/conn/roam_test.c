@@ -25,7 +25,7 @@ typedef struct net {
     int mocker; /* copies everything to the acceptor before the original arrives; -1: none */
     nx_tx tx[2][PARTS];
     uint64_t bytes, sum; /* received by each side */
-    uint8_t last[64];    /* how the last packet of the dialler began */
+    uint8_t last[64];    /* the first bytes of the dialler's last packet */
 } net;
 
 static uint8_t data[PART];
@@ -330,7 +330,7 @@ static void test_one_refusal_and_then_silence_end_a_peer(void **state)
     close_net(&w);
 }
 
-/* Bytes from its address that it has not sealed are no answer. */
+/* Unsealed bytes from the peer's address are no answer. */
 static void test_garbage_is_no_sign_of_life(void **state)
 {
     nx_conn_io *k;
@@ -359,7 +359,7 @@ static void test_one_icmp_error_does_not_end_a_peer_that_answers(void **state)
 
     (void)state;
     open_net(&w);
-    cut(&w, 0, true, true); /* it does not, at first */
+    cut(&w, 0, true, true); /* the path does not work, at first */
     cut(&w, 1, true, true);
     say(w.p.link);
     nxt_timed_pass(&w.t, NXT_SECOND_NS / 100);

@@ -415,7 +415,8 @@ static void test_a_key_seals_no_more_than_it_may(void **state)
     assert_int_equal(sealed[0], 0x5a);
     text.in = sealed;
     text.len = NX_AEAD_TAG;
-    assert_false(nx_aead_open(p.own, &text, opened)); /* it still opens: this one is wrong */
+    assert_false(
+        nx_aead_open(p.own, &text, opened)); /* the previous text still opens: this one is wrong */
     pair_close(&p);
 }
 

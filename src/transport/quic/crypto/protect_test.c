@@ -134,7 +134,8 @@ static void exchange(const nxt_quic_net *net, const bool own[2], int updates, un
     want_bytes = want_sum = 0;
     nx_aead_choose(own[0] ? NX_AEAD_AUTO : NX_AEAD_GNUTLS); /* the dialler is created immediately */
     nxt_sim_open(&s, net, 3);
-    nx_aead_choose(own[1] ? NX_AEAD_AUTO : NX_AEAD_GNUTLS); /* the other with its first packet */
+    nx_aead_choose(own[1] ? NX_AEAD_AUTO
+                          : NX_AEAD_GNUTLS); /* the other side with its first packet */
     nxt_sim_connect(&s);
     nx_aead_choose(NX_AEAD_AUTO);
     for (int u = 0; u <= updates; u++) {

@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { NX_PEEK_WINDOW = 192 }; /* bytes that are inspected at once */
+enum { NX_PEEK_WINDOW = 192 }; /* bytes that one call inspects */
 
 /* A STREAM frame. */
 typedef struct nx_peek {

@@ -1,4 +1,4 @@
-/* peek_test.c - the first stream of a packet, and packets that have none. */
+/* peek_test.c - the first stream of a packet, and packets without streams. */
 #include "peek.h"
 
 #include <string.h>
@@ -53,7 +53,7 @@ static const example examples[] = {
      "1603"
      "0807",
      60000, 7, 0, 10, 59990}, /* the reset of a stream, bidirectional streams */
-    /* Not these: a new id, a close, an unknown one. */
+    /* Frames that end the search: a new id, a close, an unknown type. */
     {"18"
      "0807",
      60000, -1, 0, 0, 0},
@@ -63,7 +63,7 @@ static const example examples[] = {
     {"40ff"
      "0807",
      60000, -1, 0, 0, 0},
-    /* More ranges than there are bytes. */
+    /* More ranges than bytes. */
     {"02050140ff03"
      "0807",
      60000, -1, 0, 0, 0},

@@ -57,7 +57,7 @@ static bool has_gso(const nx_udp *u)
 static void receive(nx_udp *u, size_t n)
 {
     came = 0;
-    while (came < n) { /* on the loopback they are there */
+    while (came < n) { /* on the loopback they have arrived */
         assert_true(nx_udp_receive(u));
     }
 }
