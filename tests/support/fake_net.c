@@ -1,4 +1,4 @@
-/* fake_net.c - queues between engines, and a die that says which moves next. */
+/* fake_net.c - queues between engines; a random number chooses the next delivery. */
 #include "fake_net.h"
 
 #include <assert.h>
@@ -9,28 +9,28 @@
 #include "base/clock.h"
 #include "unit.h"
 
-/* Frames on their way, each with its length before it, in one piece of memory. */
+/* Frames in flight, each preceded by its length, in one block of memory. */
 typedef struct lane_queue {
     uint8_t *data;
     size_t head, tail, room;
     uint64_t sent;
 } lane_queue;
 
-/* One end of a link.  What it sends waits here. */
+/* One end of a link, with the queue of what it sends. */
 typedef struct end {
     nx_link link; /* first */
     nxt_net *net;
     uint32_t node, peer;
     lane_queue lanes[NX_LANES];
     nx_list parts; /* nx_tx.link; queued: how much was delivered */
-    nx_list sent;  /* delivered or cancelled, on_sent is due; stream: its error */
+    nx_list sent;  /* delivered or cancelled, on_sent is due; stream: the error */
     uint64_t part_bytes;
-    bool there;     /* made at all */
-    bool attached;  /* the engine has it */
+    bool there;     /* exists */
+    bool attached;  /* known to the engine */
     bool closed;    /* by its engine */
-    bool draining;  /* closed, but what was queued is still delivered */
-    bool hangup;    /* the other end has gone: on_down is due when all is delivered */
-    nexar_err down; /* and with what error */
+    bool draining;  /* closed, but queued data is still delivered */
+    bool hangup;    /* the other end has closed: on_down is due after all deliveries */
+    nexar_err down; /* the error of on_down */
 } end;
 
 struct nxt_net {
@@ -140,7 +140,7 @@ static void op_cancel_part(nx_link *link, nx_tx *tx)
             retire(e, tx, NEXAR_ECANCELED);
             return;
         }
-    } /* else its on_sent is due anyhow */
+    } /* otherwise its on_sent is already due */
 }
 
 static void drop_all(end *e, nexar_err err)
@@ -170,7 +170,7 @@ static void op_close(nx_link *link, bool drain)
     }
 }
 
-/* What may come next: here any lane and part may, so the next message is as good as others. */
+/* A frame that may arrive next: here any lane and part may, so it returns the next message. */
 static bool op_peek_frame(nx_link *link, nx_bytes *frame)
 {
     const end *e = (const end *)(const void *)link;
@@ -208,7 +208,7 @@ static const nx_link_ops ops = {.name = "fake",
                                 .peek_frame = op_peek_frame,
                                 .drop_frame = op_drop_frame};
 
-/* ---- making -------------------------------------------------------------------------- */
+/* ---- creation -------------------------------------------------------------------------- */
 
 static void end_init(nxt_net *net, uint32_t node, uint32_t peer)
 {
@@ -316,7 +316,7 @@ nxt_net *nxt_net_create(const nxt_net_config *config)
     return net;
 }
 
-/* on_sent for all that |e| holds. */
+/* Calls on_sent for all parts of |e|. */
 static void give_back(end *e)
 {
     while (e->there && !nx_list_empty(&e->sent)) {
@@ -386,16 +386,16 @@ void nxt_net_watch(nxt_net *net, void (*watch)(nxt_net *net))
     net->watch = watch;
 }
 
-/* ---- moving -------------------------------------------------------------------------- */
+/* ---- delivery -------------------------------------------------------------------------- */
 
-/* The engine at the far end of |e| can be called. */
+/* Whether the engine at the far end can be called. */
 static bool hears(const end *o)
 {
     return o->attached && !o->closed && (o->node < NXT_NODES) && (o->net->msgs[o->node] != NULL);
 }
 
-/* |data| as a block of its own, so that a sanitizer sees who reads behind it; or
- * as it is, in |*copy| NULL. */
+/* Copies |data| to its own block, so that a sanitizer detects reads past its end; or returns
+ * |data|, with |*copy| NULL. */
 static const void *borrowed(const nxt_net *net, const void *data, size_t len, void **copy)
 {
     *copy = NULL;
@@ -428,7 +428,7 @@ static void deliver_frame(end *e, nx_lane lane)
     free(copy);
 }
 
-/* Where byte |off| of a part lies, and how many follow it there. */
+/* The address of byte |off| of a part, and the number of contiguous bytes there. */
 static const uint8_t *locate(const nx_tx *tx, uint64_t off, size_t *len)
 {
     size_t i = 0;
@@ -507,7 +507,7 @@ static bool can_move(const end *e, int move)
         return o->attached && !nx_list_empty(&e->parts);
     case MOVE_SENT:
         return e->attached && !nx_list_empty(&e->sent);
-    case MOVE_DOWN: /* what the other end still had to say comes first */
+    case MOVE_DOWN: /* queued data of the other end comes first */
         return e->hangup && !e->closed && e->attached && !has_traffic(o);
     case MOVE_ACCEPT:
         return !e->attached && (e->net->msgs[e->node] != NULL) && o->attached;
@@ -555,7 +555,7 @@ typedef struct choice {
     int what;
 } choice;
 
-/* What |e| could do, behind the |n| choices there are; returns how many then. */
+/* Appends the possible moves of |e| to the |n| choices; returns the new number. */
 static size_t list_moves(end *e, choice *choices, size_t n)
 {
     for (int m = 0; e->there && (m < MOVES); m++) {
@@ -593,7 +593,7 @@ void nxt_net_run(nxt_net *net)
     }
 }
 
-/* ---- harm ------------------------------------------------------------------------------ */
+/* ---- failures ------------------------------------------------------------------------------ */
 
 static void break_end(end *e)
 {

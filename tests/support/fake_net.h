@@ -1,11 +1,10 @@
 /*
- * fake_net.h - links between message engines in one thread, without time: every
- * step delivers one thing that may arrive next, chosen by a seed.
+ * fake_net.h - links between message engines in one thread, without time. Every step delivers one
+ * item that may arrive next, chosen by a seed.
  *
- * It does all that transport.h allows and as wildly as it allows: lanes and parts
- * overtake each other, parts share the wire in fragments of any size, bytes come
- * before their envelope, on_sent comes late.  So what holds here for many seeds
- * holds for every transport that keeps the contract.
+ * It shows every behaviour that transport.h allows. Lanes and parts overtake each other, parts
+ * interleave in fragments of any size, bytes arrive before their envelope, on_sent comes late. A
+ * property that holds here for many seeds holds for every transport that keeps the contract.
  */
 #ifndef NXT_FAKE_NET_H
 #define NXT_FAKE_NET_H
@@ -19,11 +18,11 @@ typedef struct nxt_net nxt_net;
 
 typedef struct nxt_net_config {
     uint32_t nodes;
-    uint32_t first; /* of which each knows these and itself at first; 0: all */
+    uint32_t first; /* nodes that each node knows at first, besides itself; 0: all */
     uint64_t seed;
     size_t pool, inline_max, eager_max; /* of every engine */
     bool inline_auto;                   /* the same */
-    uint32_t frame_best;                /* what every link says of itself */
+    uint32_t frame_best;                /* reported by every link */
     size_t fragment_max;                /* bytes of a fragment; 0: 64 KiB */
     bool plain;                         /* oldest first, whole parts, no copies: for measurements */
     /* Called instead of delivering control frames that are not msg's own. */
@@ -32,34 +31,34 @@ typedef struct nxt_net_config {
                          const char *why);
     /* What on_peer_end of every engine returns. */
     bool holds;
-    /* As that of msg, of every engine. */
+    /* The on_unexpected of every engine, as in msg. */
     nx_verdict (*on_unexpected)(void *ctx, nx_context context);
     void *ctx;
 } nxt_net_config;
 
 /* NULL: an allocation failed. */
 nxt_net *nxt_net_create(const nxt_net_config *config);
-/* The same with thresholds that short messages pass; ends the test if there is no memory. */
+/* The same with low thresholds, which short messages exceed; ends the test if out of memory. */
 enum { NXT_NET_INLINE = 1000, NXT_NET_EAGER = 8192 };
 nxt_net *nxt_net_plain(uint32_t nodes, uint64_t seed, size_t pool);
-/* Bytes that are others for each |salt|, and each place. */
+/* Fills |data| with bytes that depend on |salt| and on the position. */
 void nxt_net_fill(uint8_t *data, size_t len, unsigned salt);
-/* Engines that are left are destroyed, then everything is. */
+/* Destroys the remaining engines, then everything else. */
 void nxt_net_destroy(nxt_net *net);
 
 nx_msg *nxt_net_msg(nxt_net *net, uint32_t node);
 void *nxt_net_ctx(nxt_net *net);
 
-/* Delivers one thing; false: nothing is on its way. */
+/* Delivers one item. False: nothing is in flight. */
 bool nxt_net_step(nxt_net *net);
-/* Steps until nothing is on its way. */
+/* Steps until nothing is in flight. */
 void nxt_net_run(nxt_net *net);
 
 /* The node dies: its links break at both ends, its engine is destroyed. */
 void nxt_net_kill(nxt_net *net, uint32_t node);
 /* The link between two nodes breaks. */
 void nxt_net_cut(nxt_net *net, uint32_t a, uint32_t b);
-/* No new links from |node| from now on: connect returns |err|. */
+/* From now on |node| opens no new links: connect returns |err|. */
 void nxt_net_refuse(nxt_net *net, uint32_t node, nexar_err err);
 
 /* Delivers |data| to |node| as if |peer| had sent it; there is a link. */
@@ -72,12 +71,12 @@ void nxt_net_inject_data(nxt_net *net, uint32_t node, uint32_t peer, uint64_t id
 uint64_t nxt_net_frames(const nxt_net *net, uint32_t node, uint32_t peer, nx_lane lane);
 uint64_t nxt_net_part_bytes(const nxt_net *net, uint32_t node, uint32_t peer);
 
-/* Called after every step, if set: to check what must hold at all times. */
+/* Called after every step, if set, to check invariants. */
 void nxt_net_watch(nxt_net *net, void (*watch)(nxt_net *net));
 
-/* ---- short words for tests ------------------------------------------------------ */
+/* ---- shorthands for tests ------------------------------------------------------ */
 
-/* Who and with whom. */
+/* A node and its peer. */
 typedef struct nxt_way {
     uint32_t node, peer;
 } nxt_way;

@@ -1,4 +1,4 @@
-/* fewer.c - what comes of blocks when some ranks fail. */
+/* fewer.c - the expected blocks when some ranks fail. */
 #include "fewer.h"
 
 #include <stdlib.h>
@@ -17,7 +17,7 @@ nx_coll_kind nxt_fewer_kind(unsigned i)
     return kinds[i];
 }
 
-/* Element |at| of the buffer that has the input of |rank|, and of one that has none. */
+/* Element |at| of the input buffer of |rank|, and of a buffer without input. */
 static uint32_t input(const nxt_fewer *f, uint32_t rank, size_t at)
 {
     return (uint32_t)nxt_hash(f->seed, rank, at);
@@ -93,7 +93,7 @@ nx_coll_args nxt_fewer_args(const nxt_fewer *f, nexar_comm *comm, const void *se
 
 /* ---- the result ------------------------------------------------------------------------------ */
 
-/* What |from| contributes, at |off| of its input, comes to |to|. */
+/* Stores the contribution of |from|, at |off| of its input, at |to|. */
 static void expect(const nxt_fewer *f, uint32_t *want, nx_span to, uint32_t from, size_t off)
 {
     for (size_t i = 0; i < to.len; i++) {
@@ -138,7 +138,7 @@ bool nxt_fewer_is_right(const nxt_fewer *f, uint64_t who)
     memcpy(want, f->before, len * sizeof(*want));
     if (sums) {
         expect_sums(f, want, who);
-        len = nxt_call_block(c, f->me, f->me).len; /* the rest of an input in place is lost */
+        len = nxt_call_block(c, f->me, f->me).len; /* an in-place input is otherwise overwritten */
     } else if (scatters) {
         const nx_span block = nxt_call_block(c, c->root, f->me);
 

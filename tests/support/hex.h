@@ -1,4 +1,4 @@
-/* hex.h - bytes as published vectors are written. */
+/* hex.h - decodes hexadecimal test vectors. */
 #ifndef NXT_HEX_H
 #define NXT_HEX_H
 
@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The bytes of |text| to |out|, and how many they are. */
+/* Decodes |text| into |out|; returns the number of bytes. */
 static inline size_t nxt_unhex(const char *text, uint8_t *out)
 {
     size_t n = strlen(text) / 2;

@@ -1,4 +1,4 @@
-/* host_world.c - what tests of direct collectives share. */
+/* host_world.c - shared by the tests of host collectives. */
 #include "host_world.h"
 
 #include <stdlib.h>

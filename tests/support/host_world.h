@@ -1,4 +1,4 @@
-/* host_world.h - for tests: communicators whose collectives are direct. */
+/* host_world.h - for tests: communicators with host collectives. */
 #ifndef NXT_HOST_WORLD_H
 #define NXT_HOST_WORLD_H
 
@@ -8,17 +8,17 @@
 
 #include <nexar.h>
 
-/* How many collectives of |comm| were direct; 0 without a board. */
+/* The number of host collectives of |comm|; 0 without a board. */
 uint64_t nxt_host_count(const nexar_comm *comm);
 
-/* Until all ranks use the board; fails if it is not there after a while. */
+/* Runs collectives until all ranks use the board; fails after a time limit. */
 void nxt_host_warm_up(nexar_comm *w);
 
-/* |fn| on |n| ranks of a world with a setting. */
+/* Runs |fn| on |n| ranks of a world with a setting. */
 void nxt_host_with_setting(int n, const char *name, const char *value,
                            void (*fn)(nexar_comm *w, void *arg));
 
-/* Memory of one kind or the other: all ways of getting at it meet. */
+/* Allocates shared or private memory, so that tests cover every access path. */
 void *nxt_host_take(nexar_comm *w, bool shared, size_t bytes);
 void nxt_host_give_back(nexar_comm *w, bool shared, void *at);
 

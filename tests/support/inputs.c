@@ -7,7 +7,7 @@
 #include "rand.h"
 #include "scalar_values.h"
 
-/* What a float type holds exactly. */
+/* What a float type represents exactly. */
 typedef struct limits {
     uint64_t whole; /* integers up to here are exact */
     int spread;     /* scaling sums by 2^-spread .. 2^spread stays exact */
@@ -29,15 +29,15 @@ static limits limits_of(nexar_dtype dtype)
     return (limits){UINT64_C(1) << 11, 4, 8, 1U << 5}; /* f16 */
 }
 
-/* Whole numbers whose magnitudes add up to at most |whole|, all scaled by a
- * power of two that belongs to the element. */
+/* Integers whose magnitudes add up to at most |whole|, all scaled by a power of two that depends
+ * on the element. */
 static double exact_sum(const nxt_inputs *in, uint32_t rank, size_t i, uint64_t h)
 {
     limits l = limits_of(in->dtype);
     uint64_t most = l.whole / in->size;
     int scale = (int)(nxt_hash(in->seed, UINT64_MAX, i) % (2 * (uint64_t)l.spread + 1)) - l.spread;
 
-    if (most == 0) { /* more ranks than that: some bring nothing */
+    if (most == 0) { /* more ranks than that: some contribute 0 */
         most = (rank < l.whole) ? 1 : 0;
     }
     double whole = (double)((h >> 1) % (most + 1));
@@ -45,8 +45,8 @@ static double exact_sum(const nxt_inputs *in, uint32_t rank, size_t i, uint64_t 
     return ldexp((h & 1) ? -whole : whole, scale);
 }
 
-/* Powers of two whose exponents' magnitudes add up to at most |expo|; one rank
- * per element brings an odd factor. */
+/* Powers of two whose exponents' magnitudes add up to at most |expo|; one rank per element
+ * contributes an odd factor. */
 static double exact_product(const nxt_inputs *in, uint32_t rank, size_t i, uint64_t h)
 {
     limits l = limits_of(in->dtype);
@@ -55,7 +55,7 @@ static double exact_product(const nxt_inputs *in, uint32_t rank, size_t i, uint6
     uint64_t apart = 1;
     double odd = 1;
 
-    if (most == 0) { /* more ranks than that: every so many bring a factor */
+    if (most == 0) { /* more ranks than that: only some contribute a factor */
         most = 1;
         apart = (in->size / (uint64_t)l.expo) + 1;
     }
@@ -67,7 +67,7 @@ static double exact_product(const nxt_inputs *in, uint32_t rank, size_t i, uint6
     return ldexp((h & 1) ? -odd : odd, (h & 2) ? -expo : expo);
 }
 
-/* Bits so rare that some of the others survive all ranks. */
+/* Bits that are rare enough that some survive the combination of all ranks. */
 static uint64_t rare_bits(const nxt_inputs *in, uint64_t h)
 {
     uint64_t width = 8 * nexar_dtype_size(in->dtype);
@@ -128,8 +128,8 @@ void nxt_input_wild(const nxt_inputs *in, uint32_t rank, size_t i, void *out)
 {
     uint64_t h = nxt_hash(in->seed, rank, i);
 
-    /* Where every rank drew bits at random the sum would soon be NaN
-     * everywhere: most elements are numbers on all ranks. */
+    /* If every rank drew random bits, almost every sum would be NaN. So most elements are
+     * numbers on all ranks. */
     if (!nxt_dtype_is_float(in->dtype) || ((i % 7 == 3) && (h % 5 == 0))) {
         h = nxt_mix(h);
         memcpy(out, &h, nexar_dtype_size(in->dtype));

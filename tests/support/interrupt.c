@@ -1,4 +1,4 @@
-/* interrupt.c - the functions of libc, with a fault now and then. */
+/* interrupt.c - replaces functions of libc and injects faults. */
 #include "interrupt.h"
 
 #include <dlfcn.h>
@@ -27,11 +27,11 @@
 
 #define PUBLIC __attribute__((visibility("default")))
 
-static unsigned one_in; /* 0: calls are left alone */
+static unsigned one_in; /* 0: calls are not disturbed */
 static uint64_t seed;
 static atomic_ulong draws, disturbed;
 
-/* The function of this name in the libraries behind this one. */
+/* The next function of this name in library order. */
 #define REAL(name) ((__typeof__(&(name)))real(&real_##name, #name))
 #define HAS(name)  static _Atomic(void *) real_##name
 
@@ -49,7 +49,7 @@ static function real(_Atomic(void *) *slot, const char *name)
         }
         atomic_store(slot, at);
     }
-    memcpy(&result, &at, sizeof(result)); /* ISO C has no cast for it */
+    memcpy(&result, &at, sizeof(result)); /* ISO C allows no such cast */
     return result;
 }
 
@@ -107,13 +107,13 @@ static bool fails(int code)
     return true;
 }
 
-/* |n|, or now and then less, but one at least. */
+/* |n|, or sometimes less, but at least one. */
 static size_t fewer(size_t n)
 {
     return ((n > 1) && now()) ? 1 + (size_t)(draw() % (n - 1)) : n;
 }
 
-/* A socket of the network may have nothing after all, or no room. */
+/* Whether |fd| is a network socket, which may return EAGAIN even when ready. */
 static bool is_network(int fd)
 {
     int domain = 0;
@@ -123,7 +123,7 @@ static bool is_network(int fd)
            ((domain == AF_INET) || (domain == AF_INET6));
 }
 
-/* Of an eventfd, and of a datagram, no part can be had. */
+/* Eventfds and datagrams cannot be read or written in parts. */
 static bool is_divisible(int fd)
 {
     struct stat st;
@@ -144,7 +144,7 @@ PUBLIC ssize_t read(int fd, void *to, size_t len)
     return REAL(read)(fd, to, is_divisible(fd) ? fewer(len) : len);
 }
 
-/* Up to PIPE_BUF bytes go whole. */
+/* Writes of up to PIPE_BUF bytes are atomic. */
 PUBLIC ssize_t write(int fd, const void *from, size_t len)
 {
     if (fails(EINTR)) {
@@ -193,7 +193,7 @@ PUBLIC int epoll_pwait2(int fd, struct epoll_event *ready, int n, const struct t
     return fails(EINTR) ? -1 : REAL(epoll_pwait2)(fd, ready, (int)fewer((size_t)n), timeout, mask);
 }
 
-/* The headers of glibc name a union of all kinds of addresses. */
+/* The headers of glibc declare a union of all address types. */
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wpedantic"
 PUBLIC int accept4(int fd, struct sockaddr *from, socklen_t *len, int flags)
@@ -227,7 +227,7 @@ PUBLIC int mkostemp(char *path, int flags)
     return fails(EINTR) ? -1 : REAL(mkostemp)(path, flags);
 }
 
-/* It is closed all the same. */
+/* The descriptor is closed in any case. */
 PUBLIC int close(int fd)
 {
     const int result = REAL(close)(fd);
@@ -271,7 +271,7 @@ PUBLIC int waitid(idtype_t type, id_t id, siginfo_t *info, int options)
     return REAL(waitid)(type, id, info, options);
 }
 
-/* Up to 256 bytes come whole: getrandom(2). */
+/* Up to 256 bytes are returned completely: getrandom(2). */
 PUBLIC ssize_t getrandom(void *to, size_t len, unsigned flags)
 {
     if ((len > 256) && fails(EINTR)) {
@@ -325,7 +325,7 @@ static void on_alarm(int number)
     (void)sigaction(number, &next, NULL);
 }
 
-/* A timer of its own, not setitimer: that one would outlive exec, its handler not. */
+/* Uses timer_create, not setitimer: an interval timer would survive exec, its handler would not. */
 static void start_timer(void)
 {
     const struct sigaction action = {.sa_handler = on_alarm};
@@ -361,7 +361,7 @@ unsigned long nxt_interrupt_count(void)
     return atomic_load(&disturbed);
 }
 
-// NOLINTBEGIN(concurrency-mt-unsafe): no thread is there before main
+// NOLINTBEGIN(concurrency-mt-unsafe): there are no threads before main
 __attribute__((constructor)) static void start(void)
 {
     const char *calls = getenv("NXT_CALLS"), *which = getenv("NXT_CALLS_SEED");
@@ -371,7 +371,7 @@ __attribute__((constructor)) static void start(void)
 
     if (calls != NULL) {
         (void)clock_gettime(CLOCK_REALTIME, &ts);
-        if (which == NULL) { /* for those that this process starts too */
+        if (which == NULL) { /* also for child processes */
             (void)snprintf(text, sizeof(text), "%ld", ts.tv_nsec);
             (void)setenv("NXT_CALLS_SEED", text, 1);
             (void)fprintf(stderr, "interrupt: NXT_CALLS=%s NXT_CALLS_SEED=%s\n", calls, text);

@@ -8,7 +8,7 @@
 
 enum { GUARD = 0xC5, GUARD_LEN = 16 };
 
-/* Adds a region at the arena's end.  There is no arena yet: its address follows. */
+/* Adds a region at the arena's end. The arena is allocated later, which sets the addresses. */
 static void add_region(nxt_memory *m, size_t off, size_t len, size_t elem_size, size_t skew)
 {
     if (m->nregions == m->room) {

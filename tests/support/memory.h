@@ -1,6 +1,6 @@
 /*
- * memory.h - the buffers of all ranks, bound for schedules: each space in one
- * region or in many odd ones, unaligned, with guards on all sides.
+ * memory.h - the buffers of all ranks, bound to schedules. Each space is one region or many
+ * regions of odd sizes, unaligned, with guards on both sides.
  */
 #ifndef NXT_MEMORY_H
 #define NXT_MEMORY_H
@@ -34,7 +34,7 @@ void nxt_memory_read(const nxt_memory *m, uint32_t rank, nx_space space, char *t
 /* Sets every byte of a space. */
 void nxt_memory_poison(nxt_memory *m, uint32_t rank, nx_space space, unsigned char byte);
 
-/* Whether nothing was written beside the regions. */
+/* Whether all guards are intact. */
 bool nxt_memory_guarded(const nxt_memory *m);
 
 #endif /* NXT_MEMORY_H */

@@ -1,4 +1,4 @@
-/* msg_pair.c - two engines of messages and the link between them. */
+/* msg_pair.c - two message engines and the link between them. */
 #include "msg_pair.h"
 
 #include "unit.h"
@@ -11,7 +11,7 @@ static nexar_err no_connect(void *ctx, uint32_t peer, const nx_link_up *up, void
     (void)up;
     (void)up_ctx;
     (void)link;
-    return NEXAR_ECONNECT; /* the link is there from the beginning */
+    return NEXAR_ECONNECT; /* the link exists from the start */
 }
 
 void nxt_msg_pair(nx_sim_net *net, const nx_sim_path *path, const nx_msg_config *config,

@@ -1,5 +1,5 @@
 /*
- * oom.h - a test for every allocation that may fail.
+ * oom.h - runs a test with every allocation failing in turn.
  *
  *     NXT_FOR_EACH_OOM(n)
  *     {
@@ -9,8 +9,8 @@
  *         ...
  *     }
  *
- * runs the body with the first allocation failing, then the second, and so on,
- * and once more with none.  The leak checker of `make asan` sees the rest.
+ * runs the body with the first allocation failing, then the second, and so on, and once more with
+ * none. The leak checker of `make asan` detects leaks.
  */
 #ifndef NXT_OOM_H
 #define NXT_OOM_H

@@ -44,8 +44,7 @@ static void add_rank(const nxt_data *d, uint32_t rank, size_t len, char *acc)
     }
 }
 
-/* The reduction of all ranks' |len| elements, averaged if asked for.  Freed by
- * the caller. */
+/* The reduction of all ranks' |len| elements, averaged if requested. The caller frees it. */
 static char *reduce_all(const nxt_data *d, size_t len)
 {
     char *acc = nxt_calloc(len, elem(d));
@@ -100,14 +99,14 @@ static void reduce_scatter(const nxt_data *d, char *const *want, bool *const *lo
     free(all);
 }
 
-/* gather(v) and allgather(v): |to| gets everybody's block. */
+/* gather(v) and allgather(v): |to| gets the blocks of all ranks. */
 static void gather_to(const nxt_data *d, uint32_t to, char *want)
 {
     const nxt_call *c = d->call;
 
     for (uint32_t r = 0; r < c->size; r++) {
         nx_span at = nxt_call_block(c, to, r);
-        /* In place a rank's part stands at its place in its own buffer. */
+        /* In place, a rank's part is at its final position in its own buffer. */
         size_t from = c->in_place[r] ? nxt_call_block(c, r, r).off : 0;
 
         put(d, want, at.off, input(d, r, from), at.len);
@@ -164,7 +163,7 @@ static void scan(const nxt_data *d, char *const *want)
     free(acc);
 }
 
-/* Rank 0 gets the identity; rank r what ranks 0 .. r - 1 bring. */
+/* Rank 0 gets the identity; rank r the combination of ranks 0 .. r - 1. */
 static void exscan(const nxt_data *d, char *const *want)
 {
     const nxt_call *c = d->call;
@@ -185,7 +184,7 @@ void nxt_oracle(const nxt_data *d, char *const *want, bool *const *loose)
 {
     const nxt_call *c = d->call;
 
-    for (uint32_t r = 0; r < c->size; r++) { /* what nobody speaks of stays as it was */
+    for (uint32_t r = 0; r < c->size; r++) { /* elements that no rule defines are unchanged */
         memcpy(want[r], d->recv[r], c->recv_len[r] * elem(d));
         memset(loose[r], 0, c->recv_len[r] * sizeof(bool));
     }

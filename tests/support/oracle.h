@@ -1,7 +1,7 @@
 /*
- * oracle.h - what every collective must give, straight from its definition in
- * nexar.h: plain loops over ranks and elements, no messages, no splitting code
- * and no kernels of the library.
+ * oracle.h - the expected result of every collective, directly from its definition in nexar.h.
+ * Plain loops over ranks and elements; no messages, no splitting code and no kernels of the
+ * library.
  */
 #ifndef NXT_ORACLE_H
 #define NXT_ORACLE_H
@@ -18,14 +18,14 @@ typedef struct nxt_data {
 } nxt_data;
 
 /*
- * Fills, for every rank, |want[rank]| with its receive buffer after the call;
- * |loose[rank][i]| is set for the elements that may hold anything (in place
- * reduce_scatter leaves some).  Both have recv_len elements.
+ * Fills, for every rank, |want[rank]| with its receive buffer after the call; |loose[rank][i]| is
+ * set for elements with undefined content (in-place reduce_scatter leaves some). Both have
+ * recv_len elements.
  */
 void nxt_oracle(const nxt_data *d, char *const *want, bool *const *loose);
 
-/* Shard |rank| of |count| elements among |size| ranks: as even as it goes, the
- * first ones larger by one. */
+/* Shard |rank| of |count| elements among |size| ranks: as even as possible, the first shards
+ * larger by one. */
 nx_span nxt_shard(size_t count, uint32_t size, uint32_t rank);
 
 #endif /* NXT_ORACLE_H */

@@ -1,4 +1,4 @@
-/* procs.c - forking ranks, and their ends. */
+/* procs.c - forks ranks and waits for their ends. */
 #include "procs.h"
 
 #include <signal.h>
@@ -31,7 +31,7 @@ void *nxt_die_soon(void *died_ns)
 {
     const struct timespec span = {.tv_nsec = (long)(10000000 + nxt_now_ns() % 13000000)};
 
-    (void)nanosleep(&span, NULL); /* at any point of the work: none is the right one */
+    (void)nanosleep(&span, NULL); /* at an arbitrary point of the work */
     nxt_die(died_ns);
     return NULL;
 }
@@ -96,13 +96,13 @@ void nxt_procs_start(nxt_procs *p, int n, void (*body)(int rank, int join_fd, vo
 {
     *p = (nxt_procs){.n = n};
     assert_true(n <= NXT_PROCS);
-    (void)fflush(NULL); /* what is in the buffers now is printed once */
+    (void)fflush(NULL); /* so that buffered output is printed only once */
     for (int rank = 0; rank < n; rank++) {
         assert_int_equal(pipe(p->pipes[rank]), 0);
         p->pids[rank] = fork();
         assert_true(p->pids[rank] >= 0);
         if (p->pids[rank] == 0) {
-            (void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* a test that fails leaves none behind */
+            (void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* a failing test leaves no child behind */
             body(rank, p->pipes[rank][0], arg);
             (void)fflush(NULL);
             _exit(0);
@@ -130,7 +130,7 @@ nexar_comm *nxt_procs_join(int rank, int join_fd, const char *const settings[])
     return w;
 }
 
-/* None of |ranks| does anything any more. */
+/* Waits until all of |ranks| have stopped. */
 static void halt(const nxt_procs *p, unsigned ranks)
 {
     for (int rank = 0; rank < p->n; rank++) {
@@ -180,7 +180,7 @@ pid_t nxt_fork_until(_Atomic int *go)
     assert_true(pid >= 0);
     if (pid == 0) {
         (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-        for (int sig = SIGILL; sig <= SIGSEGV; sig++) { /* one that crashes is to end */
+        for (int sig = SIGILL; sig <= SIGSEGV; sig++) { /* a crashing process must end */
             (void)signal(sig, SIG_DFL);
         }
         while (atomic_load(go) == 0) {

@@ -1,6 +1,6 @@
 /*
- * quic_pair.h - a small cluster for tests: an authority, identities, and endpoints
- * on one loop in one thread; links that note what they are told.
+ * quic_pair.h - a small cluster for tests: an authority, identities, and endpoints on one loop in
+ * one thread; links that record their upcalls.
  */
 #ifndef NXT_QUIC_PAIR_H
 #define NXT_QUIC_PAIR_H
@@ -15,7 +15,7 @@
 
 enum { NXT_MEMBERS = 4, NXT_ACCEPTED = 400 };
 
-/* What a link has been told. */
+/* The recorded upcalls of a link. */
 typedef struct nxt_peer {
     nx_link *link;
     uint64_t member; /* of an accepted one */
@@ -26,7 +26,7 @@ typedef struct nxt_peer {
     size_t frames, sent, sent_failed;
     uint64_t bytes, frame_bytes;
     size_t frame_len[NX_LANES];
-    uint8_t last[64]; /* the beginning of the last frame */
+    uint8_t last[64]; /* the first bytes of the last frame */
     size_t last_len;
     uint64_t sum; /* of all bytes of parts, each times its offset + 1 */
     size_t parts_empty;
@@ -40,7 +40,7 @@ typedef struct nxt_endpoint {
     nx_identity *identity;
     nxt_peer accepted[NXT_ACCEPTED];
     size_t naccepted;
-    bool refuse; /* closes what comes */
+    bool refuse; /* closes accepted links */
     bool echo;   /* accepted links send frames back */
     nx_loop *loop;
 } nxt_endpoint;
@@ -174,7 +174,7 @@ static inline nx_quic_config nxt_config(nxt_cluster *c, nxt_endpoint *e)
                             .ctx = e};
 }
 
-/* Members 1 .. n, at[0 .. n - 1]; the lock is held from now on. */
+/* Members 1 .. n, at[0 .. n - 1]; the lock is held on return. */
 static inline void nxt_cluster_open_at(nxt_cluster *c, size_t n, const nx_clock *clock)
 {
     *c = (nxt_cluster){.n = n, .job = {{7, 7, 7}}};
@@ -227,7 +227,7 @@ static inline void nxt_dial(nxt_cluster *c, size_t from, size_t to, nxt_peer *p)
     assert_int_equal(nx_quic_dial(c->at[from].quic, &target, &NXT_UP, p, &p->link), NEXAR_OK);
 }
 
-/* Turns the loop until |*flag|; fails after 20 s. */
+/* Runs the loop until |condition|; fails after 20 s. */
 #define nxt_until(loop, condition)                                   \
     do {                                                             \
         uint64_t nxt_end = nx_loop_refresh(loop) + 20000000000u;     \

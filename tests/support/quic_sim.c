@@ -1,4 +1,4 @@
-/* quic_sim.c - the network in memory: a heap of packets on their way. */
+/* quic_sim.c - the network in memory: a heap of packets in flight. */
 #include "quic_sim.h"
 
 #include <string.h>
@@ -18,7 +18,7 @@ typedef struct packet {
 
 static const nx_job_id JOB = {{3}};
 
-/* ---- calls up ------------------------------------------------------------------ */
+/* ---- upcalls ------------------------------------------------------------------ */
 
 static void on_frame(void *ctx, nx_lane lane, const void *data, size_t len)
 {
@@ -62,7 +62,7 @@ static void on_data(void *ctx, uint64_t id, uint64_t off, const void *data, size
     }
 }
 
-/* As msg does: only for the bytes that are the next ones. */
+/* As in msg: offers memory only for the next bytes of the part. */
 static void *on_want(void *ctx, uint64_t id, uint64_t off, size_t *len)
 {
     nxt_places *p = ((nxt_side *)ctx)->places;
@@ -73,7 +73,7 @@ static void *on_want(void *ctx, uint64_t id, uint64_t off, size_t *len)
     p->asked++;
     *len = (*len < p->stride - off) ? *len : (size_t)(p->stride - off);
     if ((p->fickle != 0) && (p->asked % p->fickle == 0)) {
-        memset(p->memory + id * p->stride + off, 0xee, *len); /* for something else meanwhile */
+        memset(p->memory + id * p->stride + off, 0xee, *len); /* used otherwise meanwhile */
         return NULL;
     }
     return p->memory + id * p->stride + off;
@@ -108,7 +108,7 @@ static void on_cid_gone(void *ctx, uint64_t cid)
     (void)cid;
 }
 
-/* Connections that are simulated without links part without it. */
+/* Connections that are simulated without links close without it. */
 static void on_bye(void *ctx)
 {
     (void)ctx;
@@ -120,7 +120,7 @@ static const nx_conn_up UP = {
     .on_cid = on_cid,
     .on_cid_gone = on_cid_gone};
 
-/* ---- making the ends ------------------------------------------------------------ */
+/* ---- creation of the ends ------------------------------------------------------------ */
 
 static nx_tls *member_tls(nx_authority *a, uint64_t member)
 {
@@ -237,7 +237,7 @@ static void put_on_wire(nxt_sim *s, int from, const uint8_t *data, size_t len)
     assert_int_equal(nx_heap_push(&s->wire, &p->item, at), NEXAR_OK);
 }
 
-/* Somebody who reads along has changed it, mostly where it says what it is. */
+/* An attacker has changed the packet, usually in its header. */
 static void put_flipped(nxt_sim *s, int from, const uint8_t *data, size_t len)
 {
     static uint8_t copy[WRITE_ROOM];
@@ -310,7 +310,7 @@ static void arrive(nxt_sim *s, const packet *p)
     collect(side);
 }
 
-/* The next thing that happens; false: nothing ever will. */
+/* Executes the next event. False: there is none. */
 static bool step(nxt_sim *s, uint64_t end_ns)
 {
     nx_heap_item *top = nx_heap_top(&s->wire);
@@ -349,7 +349,7 @@ static bool step(nxt_sim *s, uint64_t end_ns)
         arrive(s, p);
         nx_free(p);
         top = nx_heap_top(&s->wire);
-        if ((top == NULL) || (top->key > s->now_ns)) { /* what came at once is answered at once */
+        if ((top == NULL) || (top->key > s->now_ns)) { /* answers simultaneous packets together */
             write_side(s, to);
             write_side(s, 1 - to);
         }

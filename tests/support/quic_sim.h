@@ -1,6 +1,6 @@
 /*
- * quic_sim.h - two connections of conn.h on a network that exists in memory, in
- * virtual time: the same seed makes the same losses.
+ * quic_sim.h - two connections of conn.h on a network in memory, in virtual time. The same seed
+ * makes the same losses.
  */
 #ifndef NXT_QUIC_SIM_H
 #define NXT_QUIC_SIM_H
@@ -8,29 +8,29 @@
 #include "base/containers/heap.h"
 #include "transport/quic/conn/conn.h"
 
-/* What happens to datagrams, each way. */
+/* The behaviour of the network, per direction. */
 typedef struct nxt_quic_net {
     uint64_t delay_ns, jitter_ns; /* jitter puts them out of order */
     uint32_t loss_ppm, dup_ppm;
-    uint32_t flip_ppm; /* also arrive once before, with a bit changed */
-    size_t mtu;        /* longer ones vanish; 0: none */
+    uint32_t flip_ppm; /* also arrive once earlier, with a bit flipped */
+    size_t mtu;        /* longer datagrams are lost; 0: no limit */
     uint64_t rate;     /* bytes per second; 0: no limit */
-    bool cut;          /* all vanish */
-    bool mute[2];      /* those of this side do */
-    size_t interface;  /* what the ends believe: bytes of a datagram */
+    bool cut;          /* all datagrams are lost */
+    bool mute[2];      /* datagrams of this side are lost */
+    size_t interface;  /* bytes of a datagram, as the ends assume */
     bool same_host;
     uint64_t window; /* 0: 1 MiB */
 } nxt_quic_net;
 
 typedef struct nxt_sim nxt_sim;
 
-/* Memory for parts with the ids 0 .. n - 1 and the offset 0: what on_want names. */
+/* Target memory, offered by on_want, for parts with ids 0 .. n - 1 and offset 0. */
 typedef struct nxt_places {
     uint8_t *memory;
     size_t stride, n;    /* bytes of a part at most, parts */
     uint64_t *got;       /* bytes of each */
-    uint64_t straight;   /* bytes that came in their place */
-    unsigned int fickle; /* not 0: each so many-eth question is refused */
+    uint64_t straight;   /* bytes that arrived in place */
+    unsigned int fickle; /* not 0: every |fickle|-th request is refused */
     unsigned int asked;
 } nxt_places;
 
@@ -42,9 +42,9 @@ typedef struct nxt_side {
     size_t frames[NX_LANES], disordered;
     uint64_t bytes, sum;
     nxt_places *places;  /* NULL: there are none */
-    size_t sent, failed; /* parts given back */
+    size_t sent, failed; /* parts returned by on_sent */
     size_t datagrams, longest, calls;
-    uint64_t busy_until_ns; /* of the wire that leaves here */
+    uint64_t busy_until_ns; /* of the outgoing direction */
 } nxt_side;
 
 struct nxt_sim {
@@ -61,14 +61,14 @@ struct nxt_sim {
 void nxt_sim_open(nxt_sim *s, const nxt_quic_net *net, uint64_t seed);
 void nxt_sim_close(nxt_sim *s);
 
-/* Runs until |done|, or |limit_ns| of virtual time have passed; whether it was. */
+/* Runs until |done| or for |limit_ns| of virtual time. True: |done|. */
 bool nxt_sim_run(nxt_sim *s, bool (*done)(const nxt_sim *s), uint64_t limit_ns);
-/* Both ends are up, and their queues attached. */
+/* Connects both ends and attaches their queues. */
 void nxt_sim_connect(nxt_sim *s);
 
-/* Frame number n of a lane is n, as eight bytes, and n % 2000 more. */
+/* Sends frame number n of a lane: n as eight bytes, and n % 2000 more. */
 void nxt_sim_frame(nxt_side *side, nx_lane lane, uint64_t n);
-/* What a part adds to |sum| when it has arrived whole. */
+/* The contribution of a complete part to |sum|. */
 uint64_t nxt_sim_part_sum(const nx_tx *tx);
 
 #endif /* NXT_QUIC_SIM_H */

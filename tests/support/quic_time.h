@@ -1,6 +1,6 @@
 /*
- * quic_time.h - a cluster of quic_pair.h on real sockets, in virtual time: the clock
- * stands until nothing more is to be done, and then goes on to what is due.
+ * quic_time.h - a cluster of quic_pair.h on real sockets, in virtual time: the clock stops while
+ * there is work to do, then advances to the next due time.
  */
 #ifndef NXT_QUIC_TIME_H
 #define NXT_QUIC_TIME_H
@@ -10,14 +10,14 @@
 #include "quic_pair.h"
 #include "transport/quic/endpoint.h"
 
-enum { NXT_STEP_NS = 5000000 }; /* at most, so that what is on its way arrives in time */
+enum { NXT_STEP_NS = 5000000 }; /* at most, so that packets in flight arrive in time */
 
 static const uint64_t NXT_SECOND_NS = UINT64_C(1000000000);
 
 typedef struct nxt_timed {
     nxt_cluster c;
     nx_clock_manual clock;
-    void (*between)(struct nxt_timed *t); /* every step, if set: what the network does */
+    void (*between)(struct nxt_timed *t); /* called in every step, if set: simulates the network */
     void *ctx;
 } nxt_timed;
 
@@ -62,7 +62,7 @@ static inline void nxt_timed_pass(nxt_timed *t, uint64_t ns)
     }
 }
 
-/* at[i] hears nothing, or again all that has come since. */
+/* at[i] stops receiving, or receives everything that has arrived since. */
 static inline void nxt_timed_deafen(nxt_timed *t, size_t i)
 {
     nx_loop_fd_remove(t->c.loop, &t->c.at[i].quic->fd);
@@ -73,7 +73,7 @@ static inline void nxt_timed_undeafen(nxt_timed *t, size_t i)
     assert_int_equal(nx_loop_fd_add(t->c.loop, &t->c.at[i].quic->fd, EPOLLIN), NEXAR_OK);
 }
 
-/* What has come for at[i] is lost. */
+/* Drops the packets that have arrived for at[i]. */
 static inline void nxt_timed_lose(nxt_timed *t, size_t i)
 {
     char byte;

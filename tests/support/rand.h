@@ -1,6 +1,6 @@
 /*
- * rand.h - the tests' own random numbers: the same for the same seed on every
- * machine, and cheap enough to pick every event of a simulation.
+ * rand.h - random numbers of the tests: the same for the same seed on every machine, and cheap
+ * enough to choose every event of a simulation.
  */
 #ifndef NXT_RAND_H
 #define NXT_RAND_H
@@ -12,7 +12,7 @@ typedef struct nxt_rand {
     uint64_t state;
 } nxt_rand;
 
-/* The finisher of splitmix64: neighbouring numbers become unrelated ones. */
+/* The finisher of splitmix64: maps neighbouring numbers to unrelated ones. */
 static inline uint64_t nxt_mix(uint64_t x)
 {
     x ^= x >> 30;

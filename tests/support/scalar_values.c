@@ -44,9 +44,8 @@ static double decode(shape f, uint16_t bits)
     return sign * ldexp(mant + (1 << f.mant), expo - f.bias - f.mant);
 }
 
-/* |value| in units of the last place that it can have, rounded to even; then
- * the bits are that number with the exponent on top: a carry out of the
- * mantissa raises the exponent by itself, up to infinity. */
+/* Rounds |value| to even in units of its last place. The bits are that number plus the exponent
+ * field. A carry out of the mantissa raises the exponent automatically, up to infinity. */
 static uint16_t encode(shape f, double value)
 {
     uint16_t sign = signbit(value) ? 0x8000 : 0;
@@ -127,7 +126,7 @@ static double combine_doubles(nexar_op op, double a, double b)
 
 /* ---- integers ------------------------------------------------------------- */
 
-/* As 64 bits, the sign extended; little-endian machines only, as the rest. */
+/* As 64 bits, sign-extended; little-endian machines only, like the rest of this file. */
 static uint64_t load(nexar_dtype dtype, const void *x)
 {
     size_t size = nexar_dtype_size(dtype);

@@ -1,6 +1,6 @@
 /*
- * scalar.h - single elements of every type, computed the plain way: what the
- * kernels of src/reduce are held against.  Shares nothing with them.
+ * scalar_values.h - single elements of every type, computed in the simplest way, to check the
+ * kernels of src/reduce. Shares no code with them.
  */
 #ifndef NXT_SCALAR_VALUES_H
 #define NXT_SCALAR_VALUES_H

@@ -1,9 +1,9 @@
 /*
- * sched_cells.c - who touches which memory, during a run.
+ * sched_cells.c - which step accesses which memory, during a run.
  *
- * Two things are wrong: touching a cell that a step in flight writes (or writing
- * one that a step in flight reads), and touching it in another than the program's
- * order, which happens when the other step starts too early or too late.
+ * Two accesses are wrong. One accesses a cell that a step in flight writes, or writes a cell that
+ * a step in flight reads. The other violates program order, because a step starts too early or
+ * too late.
  */
 #include "sched_plan.h"
 

@@ -1,4 +1,4 @@
-/* sched_check.c - what can be told of one schedule by looking at it. */
+/* sched_check.c - the static checks of one schedule. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -114,8 +114,8 @@ static bool check_ref(const nxt_member *m, uint32_t rank, uint32_t i, nx_ref ref
     return true;
 }
 
-/* A step may work in place; a target that overlaps its source by a part is
- * outside of what kernels promise.  Only a copy may move a block downwards. */
+/* A step may work in place; kernels do not support a target that partly overlaps its source.
+ * Only a copy may move a block downwards. */
 static bool check_overlap(const nx_step *st, uint32_t rank, uint32_t i, nxt_verdict *v)
 {
     nxt_refs refs = nxt_step_refs(st);

@@ -1,9 +1,9 @@
 /*
  * sched_order.c - proofs about all orders of events at once.
  *
- * nxt_plan_ordered: a step's ancestors are those that a chain of waits leads
- * to.  A cell remembers its last writer and the readers since; who touches it
- * next must have them among its ancestors.
+ * nxt_plan_ordered: the ancestors of a step are the steps that a chain of waits reaches. A cell
+ * records its last writer and the readers since then. The next step that accesses the cell must
+ * have them among its ancestors.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -167,12 +167,11 @@ bool nxt_plan_ordered(const nxt_plan *plan, nxt_verdict *v)
     return true;
 }
 
-/* ---- what comes before what, over all ranks ------------------------------- */
+/* ---- the order of events over all ranks ------------------------------- */
 
 /*
- * Two nodes per step: 2 g is its start, 2 g + 1 its end.  A step ends after it
- * started; it starts after those it waits for ended; a receive ends after its
- * message was started.
+ * Two nodes per step: 2 g is its start, 2 g + 1 its end. A step ends after its start. It starts
+ * after the end of the steps that it waits for. A receive ends after the start of its message.
  */
 typedef struct search {
     bool *seen;
@@ -218,8 +217,8 @@ static void search_close(search *s)
     free(s->stack);
 }
 
-/* The wait of a step for another is needed unless the end of that comes before
- * its start by another way. */
+/* A wait for another step is needed unless another path already orders that step's end before
+ * this step's start. */
 bool nxt_plan_wait_needed(const nxt_plan *p, uint32_t rank, uint32_t step, uint32_t nth)
 {
     const nx_sched *sched = p->members[rank].sched;

@@ -6,7 +6,7 @@
 
 #include "rand.h"
 
-/* ---- who sends to whom -------------------------------------------------- */
+/* ---- matching of messages -------------------------------------------------- */
 
 /* The sends by (source, destination, tag), open addressing. */
 typedef struct mail_index {
@@ -28,7 +28,7 @@ static bool same_mail(const nxt_plan *p, uint32_t send, uint32_t src, uint32_t d
            (s->segment == st->segment);
 }
 
-/* The slot of that send, or the free one where it would go. */
+/* The slot of that send, or the free slot for it. */
 static uint32_t *mail_slot(const nxt_plan *p, mail_index *index, uint32_t src, uint32_t dst,
                            const nx_step *st)
 {
@@ -133,9 +133,9 @@ static bool match_messages(nxt_plan *p, nxt_verdict *v)
 
 /* ---- cells -------------------------------------------------------------- */
 
-/* One space of one rank: where its cells begin. */
+/* The cell boundaries of one space of one rank. */
 typedef struct cutter {
-    size_t *cuts; /* ascending, no doubles; NULL: every element is a cell */
+    size_t *cuts; /* ascending, unique; NULL: every element is a cell */
     size_t n;
     uint32_t first; /* number of the first cell */
 } cutter;
@@ -156,7 +156,7 @@ static void add_cuts(cutter *c, nx_ref ref, size_t len, nx_space space)
     }
 }
 
-/* Finds the cells of |space| and returns how many there are. */
+/* Finds the cells of |space| and returns their number. */
 static uint32_t cut_space(const nxt_member *m, nx_space space, cutter *c)
 {
     const nx_sched *s = m->sched;
@@ -286,7 +286,7 @@ static void number_steps(nxt_plan *p)
     }
 }
 
-/* Turns "waits for" round. */
+/* Inverts the relation "waits for". */
 static void index_waits(nxt_plan *p)
 {
     size_t waits = 0;

@@ -3,9 +3,9 @@
  *
  * Steps of all ranks are numbered through: |base[r] + i| is step i of rank r.
  *
- * Memory is seen in *cells*: the largest pieces of a space that no reference of
- * the schedule begins or ends within (or single elements where that is no
- * more).  Two references share memory exactly if they share a cell.
+ * Memory is divided into *cells*: the largest pieces of a space inside which no reference of the
+ * schedule begins or ends (or single elements if there are not more of them). Two references
+ * share memory exactly if they share a cell.
  */
 #ifndef NXT_SCHED_PLAN_H
 #define NXT_SCHED_PLAN_H
@@ -36,7 +36,7 @@ struct nxt_plan {
     nxt_touch *touches;
     uint32_t cells;
     bool *defined;   /* per cell: written before the run */
-    size_t *copy_at; /* where the copy of a send's block lies, elements */
+    size_t *copy_at; /* offset of the copy of a send's block, elements */
     size_t copies;   /* elements */
     size_t longest;  /* message, elements */
 };
@@ -54,18 +54,17 @@ static inline bool nxt_is_message(const nx_step *step)
     return step->kind <= NX_STEP_RECV_REDUCE;
 }
 
-/* Who touches a cell now, and who did so last.  Steps by their number in the
- * rank, + 1; 0: none. */
+/* The current and the last accesses of a cell. Steps are numbered within the rank, + 1; 0: none. */
 typedef struct nxt_cell {
     uint32_t readers;     /* in flight */
     bool written;         /* by a step in flight */
     bool defined;         /* has been written completely, or held input */
-    uint32_t last_reader; /* the latest in program order, of those that started */
+    uint32_t last_reader; /* the latest in program order among started steps */
     uint32_t last_writer;
 } nxt_cell;
 
-/* Step |g| starts: takes hold of the cells that it touches.  False if that is a
- * race, or if they hold nothing that could be read. */
+/* Step |g| starts: acquires the cells that it accesses. False: a race, or a read of undefined
+ * cells. */
 bool nxt_cells_hold(const nxt_plan *p, nxt_cell *cells, uint32_t g, nxt_verdict *v);
 /* The step is complete. */
 void nxt_cells_release(const nxt_plan *p, nxt_cell *cells, uint32_t g);

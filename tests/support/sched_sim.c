@@ -1,12 +1,10 @@
 /*
- * sched_sim.c - the run: one event at a time, picked at random from bags of
- * what can happen next.
+ * sched_sim.c - the run: one event at a time, chosen at random from bags of possible events.
  *
- * A step goes READY -> started -> complete.  Once started (or, in a rendezvous,
- * once its message arrived), a send lies in SENDS until its buffer is given back;
- * a message lies in FLIGHTS, under the number of its receive, from when both
- * ends have started until its last fragment arrived; a local step lies in LOCALS
- * until it is computed.
+ * A step goes READY -> started -> complete. A started send (in a rendezvous, one whose message
+ * has arrived) is in SENDS until its buffer is released. A message is in FLIGHTS, under the
+ * number of its receive, from the start of both ends until its last fragment has arrived. A local
+ * step is in LOCALS until it is computed.
  */
 #include "sched_sim.h"
 
@@ -30,11 +28,11 @@ typedef struct bag {
 typedef struct policy {
     uint32_t weight[BAGS];
     enum { PICK_ANY, PICK_NEWEST, PICK_FIRST } pick[BAGS];
-    uint32_t slow_rank; /* NXT_NOBODY: all are equally fast */
-    uint32_t held;      /* a step held up to the last; NXT_NOBODY: none */
+    uint32_t slow_rank; /* NXT_NOBODY: all ranks are equally fast */
+    uint32_t held;      /* a step delayed to the end; NXT_NOBODY: none */
     bool held_at_start; /* before it starts; otherwise before it completes */
-    bool rendezvous;    /* a buffer is given back only after its message arrived */
-    uint32_t fragments; /* a message comes in about so many; 0: element by element */
+    bool rendezvous;    /* a buffer is released only after its message has arrived */
+    uint32_t fragments; /* approximate number per message; 0: element by element */
 } policy;
 
 typedef struct sim {
@@ -44,13 +42,13 @@ typedef struct sim {
     nxt_rand rand;
     policy how;
     bag bags[BAGS];
-    uint32_t parked, parked_in; /* the held step and its bag, until all else stands still */
+    uint32_t parked, parked_in; /* the held step and its bag, until nothing else can happen */
     uint32_t left;
-    uint32_t *waits;      /* per step: how many are still to complete */
+    uint32_t *waits;      /* per step: number of awaited steps not yet complete */
     bool *started, *done; /* per step */
     size_t *arrived;      /* per receive: elements */
     nxt_cell *cells;
-    char *copies; /* of what was sent, as it was when the send started */
+    char *copies; /* copies of the sent blocks, made at the start of the send */
     char *bounce; /* one fragment */
     size_t elem_size;
 } sim;
@@ -159,8 +157,8 @@ static size_t fragment_len(sim *s, const nx_step *st, size_t left)
     return (most < left) ? most : left;
 }
 
-/* The next fragment of the message that receive |g| waits for.  It is read from
- * the sender's memory now, or from the copy once that was given back. */
+/* The next fragment of the message that receive |g| waits for. It is read from the sender's
+ * memory now, or from the copy once the buffer was released. */
 static bool deliver(sim *s, uint32_t g)
 {
     const nx_step *st = s->p->steps[g];
@@ -190,7 +188,7 @@ static bool deliver(sim *s, uint32_t g)
     return true;
 }
 
-/* The transport gives the buffer back.  Until now it might have sent it again. */
+/* The transport releases the buffer. Until now it might have retransmitted it. */
 static bool finish_send(sim *s, uint32_t g)
 {
     const nx_step *st = s->p->steps[g];

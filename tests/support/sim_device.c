@@ -25,7 +25,7 @@ typedef struct work {
     nexar_dtype dtype;
     nexar_op op;
     bool owned;   /* |host| is freed with it */
-    pthread_t by; /* who has put it there */
+    pthread_t by; /* the thread that enqueued it */
 } work;
 
 struct nxt_sim_device {
@@ -42,7 +42,7 @@ struct nxt_sim_device {
 
 /* ---- calls -------------------------------------------------------------------- */
 
-/* Begins a function of the adapter: what it returns at once, or NEXAR_OK. */
+/* Begins a function of the adapter. Returns an injected error, or NEXAR_OK. */
 static nexar_err enter(nxt_sim_device *d)
 {
     nexar_err err = NEXAR_OK;
@@ -63,7 +63,7 @@ static nexar_err leave(nxt_sim_device *d, nexar_err err)
     return err;
 }
 
-/* With the lock.  A pointer of the wrong kind is counted and refused. */
+/* With the lock held. A pointer of the wrong kind is counted and rejected. */
 static nexar_err push(nxt_sim_device *d, const work *what, const void *dev)
 {
     work *w = malloc(sizeof(*w));
@@ -136,8 +136,8 @@ static nexar_err reduce(void *ctx, void *dev, const void *host, size_t count, ne
     return leave(d, err);
 }
 
-/* Regions one by one, to or from |host|. */
-// NOLINTNEXTLINE(readability-non-const-parameter): it is written to later
+/* Enqueues copies of the regions to or from |host|, one by one. */
+// NOLINTNEXTLINE(readability-non-const-parameter): the work writes to it later
 static nexar_err each(nxt_sim_device *d, work_kind kind, char *host, const nexar_iov *regions,
                       size_t n, void *stream)
 {
@@ -186,9 +186,9 @@ static void free_host(void *ctx, void *host)
     free(host);
 }
 
-/* ---- doing the work -------------------------------------------------------------- */
+/* ---- execution -------------------------------------------------------------- */
 
-/* The oldest work of |stream|, taken out; |mine|: of this thread.  NULL: there is none. */
+/* Removes and returns the oldest work of |stream|; |mine|: of this thread. NULL: there is none. */
 static work *next_of(nxt_sim_device *d, const void *stream, bool mine)
 {
     nx_list_for_each (at, &d->works) {
@@ -248,8 +248,8 @@ static void run(nxt_sim_device *d, const work *w)
     count(d, w);
 }
 
-/* The lock is held all the time: the device does one thing after the other, and when
- * two threads synchronize a stream, neither returns before all is done. */
+/* The lock is held throughout, so the device executes work sequentially. If two threads
+ * synchronize a stream, neither returns before all work is done. */
 static nexar_err synchronize(void *ctx, void *stream)
 {
     nxt_sim_device *d = ctx;

@@ -5,7 +5,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum { ALIGN = 256 }; /* what devices align to */
+enum { ALIGN = 256 }; /* the alignment of device memory */
 
 bool nxt_sim_memory_init(nxt_sim_memory *mem, size_t bytes)
 {

@@ -1,6 +1,6 @@
 /*
- * sim_memory.h - memory of a device that does not exist: its addresses fault when
- * the CPU touches them, the bytes behind them are in another mapping.
+ * sim_memory.h - memory of a simulated device. A CPU access to its addresses faults; its bytes
+ * are in another mapping.
  */
 #ifndef NXT_SIM_MEMORY_H
 #define NXT_SIM_MEMORY_H
@@ -14,19 +14,18 @@ typedef struct nxt_sim_memory {
     size_t bytes, used;
 } nxt_sim_memory;
 
-/* Whether there is memory for it. */
+/* False: out of memory. */
 bool nxt_sim_memory_init(nxt_sim_memory *mem, size_t bytes);
 void nxt_sim_memory_fini(nxt_sim_memory *mem);
 
-/* |bytes| at a multiple of 256, not cleared; NULL: none left.  Never given back but
- * all at once. */
+/* |bytes| at a multiple of 256, not cleared; NULL: none left. Freed only with |mem|. */
 void *nxt_sim_memory_alloc(nxt_sim_memory *mem, size_t bytes);
 void nxt_sim_memory_reset(nxt_sim_memory *mem);
 
-/* What is behind |bytes| at the device address |dev|; NULL: not all of it is ours. */
+/* The host address of |bytes| at the device address |dev|; NULL: not entirely in this memory. */
 char *nxt_sim_memory_real(const nxt_sim_memory *mem, const void *dev, size_t bytes);
 
-/* Whether one of |bytes| at |ptr| is at a device address. */
+/* Whether any of the |bytes| at |ptr| has a device address. */
 bool nxt_sim_memory_touches(const nxt_sim_memory *mem, const void *ptr, size_t bytes);
 
 #endif /* NXT_SIM_MEMORY_H */

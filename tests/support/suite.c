@@ -1,4 +1,4 @@
-/* suite.c - checks a case and tells about it. */
+/* suite.c - checks a case and reports the result. */
 #include "suite.h"
 
 #include <stdio.h>
@@ -15,7 +15,7 @@ static bool chosen[NX_COLL_KINDS];
 
 bool nxt_thin(uint64_t number)
 {
-    static uint64_t keep; /* one in so many */
+    static uint64_t keep; /* keep one case in |keep| */
 
     if (keep == 0) {
         const char *fast = getenv("NXT_FAST"); // NOLINT(concurrency-mt-unsafe): one thread

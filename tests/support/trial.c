@@ -1,4 +1,4 @@
-/* trial.c - runs a built collective and holds it to the oracle. */
+/* trial.c - runs a built collective and compares it with the oracle. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -41,7 +41,7 @@ static void image_free(image *im)
     free(im->block);
 }
 
-/* Everything that one run needs. */
+/* The data of one run. */
 typedef struct stage {
     nxt_world *w;
     const nxt_trial *t;
@@ -133,7 +133,7 @@ static void stage_close(stage *st)
 
 /* ---- the hook ----------------------------------------------------------------- */
 
-/* What the hook makes of byte |i| of a shard. */
+/* The hook's result for byte |i| of a shard. */
 static char hooked(char byte, uint32_t rank, size_t i)
 {
     return (char)(byte ^ (char)(nxt_hash(99, rank, i) | 1));
@@ -162,8 +162,8 @@ static void on_shard(void *ctx, uint32_t rank, nx_ref dst, size_t len, void *con
     }
 }
 
-/* Applies the hook to all shards of what is wanted.  Called after the run, so
- * that the hook could compare with the values before it. */
+/* Applies the hook to all shards of the expected result. Called after the run, so that the hook
+ * can compare with the earlier values. */
 static void want_hooked(stage *st)
 {
     uint32_t size = st->w->call.size;
@@ -181,7 +181,7 @@ static void want_hooked(stage *st)
     }
 }
 
-/* ---- what came out -------------------------------------------------------------- */
+/* ---- the result -------------------------------------------------------------- */
 
 static bool differs(const stage *st, uint32_t rank, size_t i, const char *wanted)
 {

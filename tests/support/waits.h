@@ -1,4 +1,4 @@
-/* waits.h - wait policies for tests: nothing is measured. */
+/* waits.h - wait policies for tests, without measurements. */
 #ifndef NXT_WAITS_H
 #define NXT_WAITS_H
 

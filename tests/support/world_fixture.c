@@ -1,4 +1,4 @@
-/* world.c - builds a collective on all ranks. */
+/* world_fixture.c - builds a collective on all ranks. */
 #include "world_fixture.h"
 
 #include <stdio.h>
@@ -63,7 +63,7 @@ void nxt_case_text(const nxt_case *c, char *text, size_t room)
              (unsigned long long)c->seed);
 }
 
-/* What a rank calls its own count. */
+/* The count argument of |rank|. */
 static size_t own_count(const nxt_call *call, uint32_t rank)
 {
     if ((call->kind == NX_GATHERV) || (call->kind == NX_SCATTERV)) {

@@ -1,6 +1,6 @@
 /*
- * world.h - one collective by one algorithm, built for all ranks and tried in
- * the simulator against the oracle.
+ * world_fixture.h - one collective by one algorithm, built for all ranks, run in the simulator
+ * and compared with the oracle.
  */
 #ifndef NXT_WORLD_FIXTURE_H
 #define NXT_WORLD_FIXTURE_H
@@ -9,25 +9,25 @@
 #include "coll/algorithms.h"
 #include "sched_sim.h"
 
-/* What is built. */
+/* The collective to build. */
 typedef struct nxt_case {
     const nx_algorithm *row;
     uint32_t size, root;
     size_t count, segment;
     nxt_place place;
     bool average, hook, heard;
-    size_t cut;    /* buffers lie in regions of up to so many elements; 0: in one */
-    uint64_t seed; /* of the blocks of v forms, of who is in place, of who is on which host */
+    size_t cut;    /* most elements in a region of a buffer; 0: one region */
+    uint64_t seed; /* of the blocks of v forms, the in-place ranks, and the hosts */
 } nxt_case;
 
-/* How the ranks of a case lie on hosts: drawn by its seed. */
+/* The placement of the ranks of a case on hosts: drawn by its seed. */
 typedef enum nxt_layout {
-    NXT_ALONE,    /* each on its own, without a map */
-    NXT_ONE,      /* all on one */
-    NXT_BLOCKS,   /* in blocks as even as it goes */
-    NXT_TURNS,    /* dealt out in turn */
+    NXT_ALONE,    /* one host per rank, without a map */
+    NXT_ONE,      /* all on one host */
+    NXT_BLOCKS,   /* in blocks as even as possible */
+    NXT_TURNS,    /* round-robin */
     NXT_UNEVEN,   /* in blocks of any length */
-    NXT_SHUFFLED, /* anyhow */
+    NXT_SHUFFLED, /* in random order */
     NXT_LAYOUTS
 } nxt_layout;
 nxt_layout nxt_case_layout(const nxt_case *c);
@@ -53,7 +53,7 @@ typedef struct nxt_trial {
     uint32_t hold_rank, hold_step;
 } nxt_trial;
 
-/* Builds the schedules.  On failure the world is given back already. */
+/* Builds the schedules. On failure the world is already freed. */
 bool nxt_world_init(nxt_world *w, const nxt_case *what, nxt_verdict *v);
 void nxt_world_fini(nxt_world *w);
 
@@ -61,10 +61,10 @@ void nxt_world_fini(nxt_world *w);
  * proof of nxt_plan_ordered. */
 bool nxt_world_plan(nxt_world *w, nxt_verdict *v);
 
-/* Whether the run was fine and gave what the oracle says. */
+/* Whether the run succeeded with the oracle's result. */
 bool nxt_world_run(nxt_world *w, const nxt_trial *t, nxt_verdict *v);
 
-/* What |rank|'s builder is given. */
+/* The argument of |rank|'s builder. */
 nx_coll nxt_world_coll(const nxt_world *w, uint32_t rank);
 
 /* "allreduce ring: 5 ranks, count 17, ..." in a buffer of |room| bytes. */

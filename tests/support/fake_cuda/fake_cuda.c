@@ -2,9 +2,9 @@
  * fake_cuda.c - a stand-in for libcuda.so.1: the calls that nexar-cuda makes, on memory
  * that faults when the CPU touches it.
  *
- * As unfriendly as the real one may be: a call without a current context is refused;
- * copies and kernels wait on their stream until it is synchronized, or another stream
- * waits for an event behind them; kernels are the PTX that was loaded, interpreted.
+ * It is as strict as the real library may be. A call without a current context is rejected.
+ * Copies and kernels wait on their stream until it is synchronized, or until another stream waits
+ * for an event after them. Kernels are the loaded PTX, interpreted.
  */
 #include "fake_cuda.h"
 
@@ -15,7 +15,7 @@
 #include <string.h>
 
 #include "base/containers/list.h"
-#include "driver.h" /* the types; the calls must fit them */
+#include "driver.h" /* the types, which the calls must match */
 #include "ptx_run.h"
 #include "sim_memory.h"
 
@@ -53,7 +53,7 @@ struct CUevent_st {
 typedef struct work {
     nx_list link;
     nx_cu_stream stream;
-    char *real, *host; /* a copy; |to_host| says which way */
+    char *real, *host; /* a copy; |to_host| is the direction */
     size_t bytes;
     bool to_host;
     const nxt_ptx_entry *entry; /* a kernel */
@@ -354,7 +354,7 @@ static nx_cu_result run_one(const work *w)
     return 0;
 }
 
-/* All that is on |stream|, in order. */
+/* Executes all work on |stream|, in order. */
 static nx_cu_result drain(nx_cu_stream stream)
 {
     nx_cu_result code = 0;
@@ -403,7 +403,7 @@ EXPORT nx_cu_result cuEventRecord(nx_cu_event event, nx_cu_stream stream)
     return leave(code);
 }
 
-/* What the event is behind is done now, so that nobody has to wait. */
+/* Executes the work before the event now, so that no stream has to wait. */
 EXPORT nx_cu_result cuStreamWaitEvent(nx_cu_stream stream, nx_cu_event event, unsigned flags);
 EXPORT nx_cu_result cuStreamWaitEvent(nx_cu_stream stream, nx_cu_event event, unsigned flags)
 {
@@ -493,7 +493,7 @@ EXPORT nx_cu_result cuLaunchKernel(nx_cu_function function, unsigned grid_x, uns
                                    unsigned grid_z, unsigned block_x, unsigned block_y,
                                    unsigned block_z, unsigned shared, nx_cu_stream stream,
                                    void **params, void **extra);
-// NOLINTNEXTLINE(readability-function-size): so many parameters the driver has
+// NOLINTNEXTLINE(readability-function-size): the driver's signature
 EXPORT nx_cu_result cuLaunchKernel(nx_cu_function function, unsigned grid_x, unsigned grid_y,
                                    unsigned grid_z, unsigned block_x, unsigned block_y,
                                    unsigned block_z, unsigned shared, nx_cu_stream stream,

@@ -1,7 +1,7 @@
 /*
- * ptx_run.c - reads an entry into instructions, then runs them.
+ * ptx_run.c - parses an entry into instructions, then runs them.
  *
- * Registers hold their bits in 64; each instruction looks at as many as its type has.
+ * Registers have 64 bits; each instruction uses as many as its type has.
  */
 #include "ptx_run.h"
 
@@ -50,7 +50,7 @@ struct nxt_ptx_entry {
     char params[NXT_PTX_PARAMS][16];
 };
 
-/* ---- what instructions compute ---------------------------------------------------------- */
+/* ---- computations ---------------------------------------------------------- */
 
 static float f32(uint64_t bits)
 {
@@ -106,7 +106,7 @@ VALUE_OF(shr_32, (b > 31) ? 0 : (uint32_t)a >> b)
 VALUE_OF(f32_of_half, nx_f32_bits(nx_f32_of_f16((uint16_t)a)))
 VALUE_OF(half_of_f32, (f32(a) != f32(a)) ? F16_NAN : nx_f16_of_f32(f32(a)))
 
-/* The other operand where one is NaN; -0 below +0. */
+/* If one operand is NaN, the other one; -0 is below +0. */
 #define CHOICE_OF(NAME, TYPE, LESS)                                       \
     static uint64_t NAME(uint64_t a, uint64_t b, uint64_t c)              \
     {                                                                     \
@@ -251,7 +251,7 @@ static bool read_operand(const nxt_ptx_entry *entry, char *word, operand *out)
            read_constant(word, out);
 }
 
-/* The opcode: what kind it is, and how many operands it takes; 0: unknown. */
+/* Parses the opcode; returns its number of operands; 0: unknown. */
 static unsigned read_opcode(const char *name, code *out)
 {
     char sign;
@@ -463,7 +463,7 @@ bool nxt_ptx_run(const nxt_ptx_entry *entry, const nxt_ptx_launch *launch)
         for (uint32_t t = 0; t < launch->block; t++) {
             lane l = {.launch = launch, .ctaid = cta, .tid = t};
 
-            memset(l.registers, 0xa5, sizeof(l.registers)); /* nothing is clear at first */
+            memset(l.registers, 0xa5, sizeof(l.registers)); /* registers are not zero at first */
             if (!run_lane(entry, &l)) {
                 return false;
             }

@@ -1,4 +1,4 @@
-/* loop_testing.h - what the tests with several threads share. */
+/* loop_testing.h - shared by the tests with several threads. */
 #ifndef NX_LOOP_TESTING_H
 #define NX_LOOP_TESTING_H
 
@@ -13,7 +13,7 @@
 
 #define MS UINT64_C(1000000)
 
-/* Only a wake-up that was lost takes so long. */
+/* Only a lost wake-up takes this long. */
 static const uint64_t PATIENCE_NS = UINT64_C(60000000000);
 
 static inline uint64_t soon(const nx_loop *loop)
@@ -21,7 +21,7 @@ static inline uint64_t soon(const nx_loop *loop)
     return nx_loop_now(loop) + PATIENCE_NS;
 }
 
-/* cmocka's assertions are for the thread of the test. */
+/* cmocka's assertions work only in the thread of the test. */
 static inline void must(bool condition, const char *what)
 {
     if (!condition) {
@@ -30,8 +30,8 @@ static inline void must(bool condition, const char *what)
     }
 }
 
-/* Set, and in time: at its deadline a wait takes a last turn, which would hide that
- * nobody had driven before. */
+/* Checks that |event| is set in time. A wait runs a last iteration at its deadline, which would
+ * hide that no thread had driven the loop before. */
 static inline void must_come(nx_loop *loop, nx_event *event, const char *what)
 {
     uint64_t deadline_ns = soon(loop);
@@ -50,7 +50,7 @@ static inline nx_loop *make(uint64_t spin_ns)
     return loop;
 }
 
-/* Waits, outside the loop, until the callback of |b| or |t| was seen. */
+/* Waits, without driving the loop, until |event| is set. */
 static inline bool eventually(nx_loop *loop, const nx_event *event)
 {
     uint64_t deadline_ns = nx_now(&nx_clock_system) + PATIENCE_NS;
@@ -94,7 +94,7 @@ static inline void on_chore(nx_task *self)
     nx_event_set(c->loop, c->event);
 }
 
-/* A pipe whose bytes are counted by whoever drives. */
+/* A pipe whose bytes the driving thread counts. */
 typedef struct tap {
     nx_fd fd;
     nx_loop *loop;

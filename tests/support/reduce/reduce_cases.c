@@ -56,8 +56,8 @@ void nxt_put(void *vec, nexar_dtype dtype, size_t i, uint64_t bits)
 /* ---- specials ------------------------------------------------------------ */
 
 /*
- * For a binary format with |fraction| bits below the leading one, |exponent|
- * bits and a sign.  Each comes with both signs.
+ * For a binary format with |fraction| bits below the leading one, |exponent| bits and a sign.
+ * Each value has both signs.
  */
 static size_t float_specials(unsigned exponent, unsigned fraction, uint64_t *out)
 {
@@ -78,7 +78,7 @@ static size_t float_specials(unsigned exponent, unsigned fraction, uint64_t *out
         (bias - fraction - 1) << fraction, /* half a unit of 1 */
         ((bias - fraction - 1) << fraction) + 1,
         (bias - fraction) << fraction,        /* a unit of 1 */
-        ((bias - fraction) << fraction) + 1,  /* that, and a little: above halfway to 2 */
+        ((bias - fraction) << fraction) + 1,  /* slightly more: above halfway to 2 */
         ((bias / 2) << fraction) + 5,         /* its square is near the least normal */
         infinity - 1,                         /* the largest */
         infinity - (UINT64_C(1) << fraction), /* 2^bias: twice it overflows */
@@ -86,7 +86,7 @@ static size_t float_specials(unsigned exponent, unsigned fraction, uint64_t *out
         infinity + 1,                                      /* signalling NaN */
         infinity + (UINT64_C(1) << (fraction - 1)),        /* the quiet NaN */
         infinity + (UINT64_C(1) << (fraction - 1)) + 0x2a, /* with a payload */
-        infinity + (UINT64_C(1) << fraction) - 1,          /* all of it */
+        infinity + (UINT64_C(1) << fraction) - 1,          /* all payload bits */
     };
     size_t n = 0;
 
@@ -166,8 +166,8 @@ void nxt_pairs(nexar_dtype dtype, void *a, void *b)
         nxt_put(a, dtype, i, specials[i / n]);
         nxt_put(b, dtype, i, specials[i % n]);
     }
-    /* Floats of random bits differ so much that their sum is the larger one:
-     * in every second pair only the sign and the lower half differ. */
+    /* Floats of random bits differ so much that their sum equals the larger one. So in every
+     * second pair only the sign and the lower half differ. */
     for (size_t i = n * n; i < NXT_PAIRS; i++) {
         const uint64_t x = nxt_random(&state);
         const uint64_t near = (UINT64_C(1) << (bits / 2)) - 1 + (UINT64_C(1) << (bits - 1));

@@ -16,10 +16,10 @@ enum {
 uint64_t nxt_get(const void *vec, nexar_dtype dtype, size_t i);
 void nxt_put(void *vec, nexar_dtype dtype, size_t i, uint64_t bits);
 
-/* The values where |dtype| is most likely to go wrong; returns how many. */
+/* Values of |dtype| that are prone to errors; returns their number. */
 size_t nxt_specials(nexar_dtype dtype, uint64_t specials[NXT_SPECIALS_MAX]);
 
-/* The next of a sequence that is the same in every run. */
+/* The next number of a sequence that is the same in every run. */
 uint64_t nxt_random(uint64_t *state);
 
 /* Fills two vectors of NXT_PAIRS elements. */

@@ -1,6 +1,6 @@
 /*
- * reduce_oracle.c - what one element of a reduction must be, worked out in
- * other ways than the kernels do.
+ * reduce_oracle.c - the expected element of a reduction, computed by other methods than in the
+ * kernels.
  *
  * Integers are computed in 128 bits and cut.  Floats are split into sign,
  * exponent and fraction by arithmetic (ldexp, rint), computed in double, and
@@ -90,10 +90,10 @@ uint64_t nxt_half_of(nexar_dtype dtype, double value)
     if (magnitude == 0 || isinf(magnitude)) {
         return sign | (magnitude == 0 ? 0 : infinity_bits(f));
     }
-    /* In units of the last place there, whose exponent has a least one. */
+    /* Rounds in units of the last place, whose exponent has a minimum. */
     const int exponent = ilogb(magnitude) > 1 - bias ? ilogb(magnitude) : 1 - bias;
     const uint64_t units = (uint64_t)rint(ldexp(magnitude, f.fraction - exponent));
-    /* The leading one adds 1 to the exponent field, where it is one too low. */
+    /* The exponent field is one too low; the leading one of the fraction adds 1 to it. */
     const uint64_t bits = ((uint64_t)(exponent + bias - 1) << f.fraction) + units;
 
     return sign | (bits < infinity_bits(f) ? bits : infinity_bits(f));
@@ -101,7 +101,7 @@ uint64_t nxt_half_of(nexar_dtype dtype, double value)
 
 /* ---- floats -------------------------------------------------------------- */
 
-/* |value| is exact, or so near that rounding it again does no harm. */
+/* |value| is exact, or close enough that a second rounding has no effect. */
 static uint64_t bits_of(nexar_dtype dtype, double value)
 {
     const float single = (float)value;
@@ -127,8 +127,8 @@ static int64_t rank_of(nexar_dtype dtype, uint64_t bits)
     return (bits & sign) != 0 ? -(int64_t)(bits & ~sign) - 1 : (int64_t)bits;
 }
 
-/* f32 in double: 53 bits are more than twice 24, so that rounding to double
- * first does not change the f32.  For f64 there is only the processor. */
+/* f32 in double: 53 bits are more than twice 24, so that rounding to double first does not change
+ * the f32. For f64 only the processor can compute the result. */
 static uint64_t float_oracle(nexar_dtype dtype, nexar_op op, uint64_t a, uint64_t b)
 {
     const double x = nxt_value(dtype, a), y = nxt_value(dtype, b);
@@ -167,8 +167,8 @@ static uint64_t cut(nexar_dtype dtype, wide value)
     return (uint64_t)value & UINT64_MAX >> (64 - width);
 }
 
-/* The product of two u64 fits in 128 bits only unsigned, but its lower half is
- * the same: so multiply unsigned. */
+/* The product of two u64 fits in 128 bits only as unsigned. Its lower half is the same for both
+ * signs, so this multiplies unsigned. */
 static uint64_t int_oracle(nexar_dtype dtype, nexar_op op, uint64_t a, uint64_t b)
 {
     const wide x = wide_of(dtype, a), y = wide_of(dtype, b);
@@ -193,7 +193,7 @@ static uint64_t int_oracle(nexar_dtype dtype, nexar_op op, uint64_t a, uint64_t 
     return a ^ b;
 }
 
-/* ---- the whole ----------------------------------------------------------- */
+/* ---- entry point ----------------------------------------------------------- */
 
 uint64_t nxt_oracle(nexar_dtype dtype, nexar_op op, uint64_t a, uint64_t b)
 {

@@ -1,6 +1,6 @@
 /*
- * reduce_oracle.h - what one element of a reduction must be, worked out in
- * other ways than the kernels do.
+ * reduce_oracle.h - the expected element of a reduction, computed by other methods than in the
+ * kernels.
  */
 #ifndef NXT_REDUCE_ORACLE_H
 #define NXT_REDUCE_ORACLE_H
