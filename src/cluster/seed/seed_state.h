@@ -9,9 +9,9 @@
  * becomes free, the offer is void, and the others wait again.
  *
  * Later joiners are admitted and wait; the seed notifies the members. The members decide: when they
- * report that they have advanced to another view, the seed follows, offers that view to the new
- * members, and sends START when they hold it and the others have reported the same. The seed asks a
- * member for views that it has missed.
+ * report that they have advanced to another view, the seed follows, and offers that view to the new
+ * members.  It sends START when these hold the view and the others have reported the same. The seed
+ * asks a member for views that it has missed.
  *
  * A member that has lost its connection comes back with RETURN, identified by the certificate of
  * the connection. The job has ended when all members have left, or none was connected for a while.

@@ -90,9 +90,9 @@ static nexar_err exchange(nexar_comm *comm, nx_variant guise, const char *name, 
 }
 
 /*
- * The worst error with which the ranks of |comm| have ended their parts, or of their failures. A
- * rank that returns NEXAR_OK knows that all other ranks have their parts.  A rank that does not
- * revokes its own part, so that no rank waits there for it.
+ * The worst error with which the ranks of |comm| have made their parts; or the error of this
+ * exchange, if a rank has failed.  A rank that returns NEXAR_OK knows that all other ranks have
+ * their parts.  A rank that does not revokes its own part, so that no rank waits there for it.
  */
 static nexar_err conclude(nexar_comm *comm, nx_variant guise, const char *name, nexar_err err)
 {

@@ -334,8 +334,8 @@ const nx_setting nx_settings[NX_SETTINGS] = {
      *    1048576        -     974.0    1407.4          0.69    0.77
      *
      * Up to 32 KiB a copy makes no measurable difference.  A rendezvous costs a round trip, and
-     * saves a copy of data that arrives early. So the thresholds follow the transport alone;
-     * QUIC within a host differs, since copied data need not be acknowledged at once. */
+     * saves a copy of data that arrives early.  So these figures suggest no other defaults, except
+     * for QUIC within a host, where copied data need not be acknowledged at once. */
     [NX_SET_INLINE] = {.name = "inline",
                        .type = NX_SETTING_TEXT,
                        .preset = "auto",

@@ -221,7 +221,7 @@ static void end_process(void *ctx, uint32_t slot)
 }
 
 /* The link to |slot| is lost, which proves nothing about the rank.  The failure detector watches
- * the rank until its verdict: no new link can be opened. */
+ * the rank until its verdict: a suspect never becomes alive again. */
 static void detect(void *ctx, uint32_t slot)
 {
     nx_failure *f = ctx;

@@ -25,13 +25,13 @@
  *      NEXAR_EAUTH) say nothing about the rank: they end its requests at once, and the rank
  *      is watched.
  *
- * A rank is declared failed when its link ends without a goodbye, when its host reports that
- * nothing listens at its address (and, if there never was a link, the seed has received no goodbye
- * either), when it does not answer for heartbeat_timeout, or when other ranks have declared it
- * failed. That is permanent. Then everything that needs it fails with NEXAR_EPEER: messages and
- * remote calls (msg), collectives that run or begin later on its communicators (coll), receives
- * from any source if no other rank is left. A rank that finalizes has left: what needs it fails
- * too, but the rank has not failed.
+ * A rank is declared failed in four cases.  Its link ends without a goodbye.  Its host reports that
+ * no process listens at its address; if there never was a link, the seed must also have received no
+ * goodbye.  It does not answer for heartbeat_timeout.  Other ranks have declared it failed. That is
+ * permanent. Then everything that needs it fails with NEXAR_EPEER: messages and remote calls (msg),
+ * collectives that run or begin later on its communicators (coll), receives from any source if no
+ * other rank is left. A rank that finalizes has left: what needs it fails too, but the rank has not
+ * failed.
  *
  * Every function is called with the loop's lock held.
  */

@@ -99,7 +99,7 @@ static nexar_err note_change(const nx_update *u, nx_incarnation *next)
     return nx_change_keep(next, &u->gone, &u->value.failed, NEXAR_CHANGE_FAILED);
 }
 
-/* The world's communicator points to the new incarnation; without memory, to the old one. */
+/* The world's communicator points to the new incarnation; without memory, it keeps the old one. */
 static nexar_err take_comm(const nx_update *u)
 {
     nx_world *world = u->world;

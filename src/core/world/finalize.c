@@ -119,6 +119,6 @@ nexar_err nx_world_destroy(nx_world *world)
     nx_loop_unlock(world->loop);
     nx_world_teardown(world);
     nx_local_seed_release(local_seed);
-    nx_rendezvous_end(rendezvous); /* last: it sends the goodbye to the seed */
+    nx_rendezvous_end(rendezvous); /* last: its seed gets the goodbye */
     return (err == NEXAR_OK) ? NEXAR_OK : nx_fail(err, "finalize: %s", why);
 }
