@@ -57,10 +57,9 @@ typedef struct nx_distribution nx_distribution; /* coll/distribution/distributio
  * |send_parts|. The other kinds ignore both. In gatherv and scatterv only the root knows |parts|;
  * the others have |count| for their own block, and so has the root.
  *
- * The buffer of a broadcast is NX_SPACE_RECV on every rank, the root too.  The
- * buffers are those of the public call: a non-root of reduce and gather has no
- * NX_SPACE_RECV, a non-root of scatter no NX_SPACE_SEND, and in place there is
- * no NX_SPACE_SEND at all.
+ * The buffer of a broadcast is NX_SPACE_RECV on every rank, the root too. The buffers are those of
+ * the public call. A non-root of reduce and gather has no NX_SPACE_RECV, and a non-root of scatter
+ * no NX_SPACE_SEND. In place there is no NX_SPACE_SEND at all.
  */
 typedef struct nx_coll {
     nx_coll_kind kind;

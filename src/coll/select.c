@@ -38,17 +38,18 @@ typedef struct row {
  * uses the rows of scan: both send the same messages.
  *
  * The boundaries come from the cost model (nexar plan --sweep) at its defaults: 20 us and 10 Gbit
- * between hosts and segments of 256 KiB, at 2 to 1024 ranks with one and with eight on a host,
- * rounded to powers of two. They are where the predicted times of two algorithms cross. Pipelines
- * (chain, ring) need about two segments for each rank to fill; trees and doubling lose where the
- * ranks of a host share its wire, since all of them send to distant ranks at the same time.
+ * between hosts and segments of 256 KiB. It ran at 2 to 1024 ranks with one and with eight on a
+ * host; the boundaries are rounded to powers of two. They are where the predicted times of two
+ * algorithms cross. Pipelines (chain, ring) need about two segments for each rank to fill. Trees
+ * and doubling lose where the ranks of a host share its wire, since all of them send to distant
+ * ranks at the same time.
  *
  * Where several hosts have several ranks each, the table selects two levels even where the model
  * has a ring slightly ahead (by up to 1.5, at hundreds of ranks). The model numbers ranks in
  * blocks; with another numbering a ring crosses the wire at every hop, while two levels cost the
  * same for all layouts.
  *
- * For a few ranks on one host the boundaries are measured instead: these ranks share the host's
+ * For a few ranks on one host the boundaries are measured instead. These ranks share the host's
  * cores, so the bytes of all ranks together count, not those of the busiest rank. Broadcast, 4
  * ranks on 2 cores over QUIC, ms at 256 KiB, 1, 4 and 16 MiB, medians of four alternating runs:
  * binomial 0.73, 2.9, 8.1, 35; chain 0.75, 2.8, 8.0, 30; scatter_allgather 1.2, 3.5, 13, 45. There,

@@ -137,7 +137,7 @@ static void drive(nx_loop *loop)
 {
     uint64_t until_ns;
 
-    /* Also before a sleep that may be skipped: while packets arrive continuously, the lock is free
+    /* Also before a sleep that may be skipped. While packets arrive continuously, the lock is free
      * for a microsecond between two polls, and a waiting thread takes longer than that to wake. */
     (void)nx_loop_give_way(loop);
     until_ns = nx_loop_next_due(loop);

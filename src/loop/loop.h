@@ -137,9 +137,9 @@ void nx_loop_kick(nx_loop *loop);
  * timers are served only now and then.
  *
  * Consecutive calls form a stream, in which one run of deferred work serves many messages. If all
- * deferred work is patient, it waits until 16 KiB or 20 us have accumulated, or until the first of
- * nx_loop_kick, nx_loop_wait and the background thread, which takes over within about 2 ms of the
- * last call.  Only while no thread drives, and with a background thread. */
+ * deferred work is patient, it waits until 16 KiB or 20 us have accumulated. It runs earlier at the
+ * first of nx_loop_kick, nx_loop_wait and the background thread, which takes over within about 2 ms
+ * of the last call. Only while no thread drives, and with a background thread. */
 void nx_loop_flush(nx_loop *loop, size_t bytes);
 
 /* The same after something was queued that others need not know of now, such as a receive: runs

@@ -2,8 +2,8 @@
  * fast_path.c - short messages without a request: a send is transmitted immediately, a receive
  * takes the message from the transport's memory.
  *
- * Order: The message taken is the next one of its peer, and the receive is what matching would
- * choose: no older posted receive matches the message, and no earlier held message matches the
+ * Order: the message taken is the next one of its peer, and the receive is what matching would
+ * choose. No older posted receive matches the message, and no earlier held message matches the
  * receive.
  */
 #include <string.h>

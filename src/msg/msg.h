@@ -311,8 +311,8 @@ void nx_msg_send_synchronous(nx_msg *m, nx_req *req, uint32_t peer, nx_context c
 
 /*
  * The same for a message of |total| bytes that is produced in parts: |first| is the first part.
- * on_need requests the next when the previous ones were acknowledged, as long as the receiver wants
- * more; never inside a call of this. Not to the own rank: NEXAR_EINVAL.
+ * on_need requests the next part when the previous ones were acknowledged, as long as the receiver
+ * wants more. It is never called inside this function. Not to the own rank: NEXAR_EINVAL.
  */
 void nx_msg_send_stream(nx_msg *m, nx_req *req, uint32_t peer, nx_context context, uint64_t tag,
                         nx_bytes first, uint64_t total);
@@ -364,10 +364,10 @@ void nx_msg_take(nx_msg *m, nx_req *req, uint32_t peer, nx_context context, uint
                  const nx_sink *sink);
 
 /*
- * Cancels a pending request if possible: a receive or probe that has not matched; a send of which
- * nothing was sent, or whose peer has not requested the rest (a receive that has matched it then
- * fails with NEXAR_ECANCELED). Otherwise the request continues. Returns whether it was or will be
- * cancelled. on_done is called in either case.
+ * Cancels a pending request if possible. A receive or probe is cancelled if it has not matched; a
+ * send if nothing was sent, or if its peer has not requested the rest (a receive that has matched
+ * it then fails with NEXAR_ECANCELED). Otherwise the request continues. Returns whether it was or
+ * will be cancelled. on_done is called in either case.
  */
 bool nx_msg_cancel(nx_msg *m, nx_req *req);
 

@@ -2,8 +2,8 @@
  * allgather_twolevel_ring.c - allgather for long blocks: each block travels once around a ring of
  * hosts, and inside each host directly to all ranks.
  *
- * The number of leaders of a host is the smallest number of ranks of a host; leader k forwards the
- * blocks of the ranks at position k of their host, modulo the leaders. So there is one ring per
+ * The number of leaders of a host is the smallest number of ranks of any host. Leader k forwards
+ * the blocks of the ranks at position k of their host, modulo the leaders. So there is one ring per
  * leader, all concurrent, and one rank of each host forwards a block: to the next host, and to the
  * other ranks of its own.
  *

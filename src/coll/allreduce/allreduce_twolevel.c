@@ -22,7 +22,7 @@
 /* Chunks of a long vector: the network cannot hide the first and the last step inside the hosts;
  * with CHUNKS chunks they are an eighth of those steps. */
 enum { CHUNKS = 8 };
-/* A chunk gives each message of a ring between the hosts at least a quarter of a segment, 64 KiB: a
+/* A chunk gives each message of a ring between the hosts at least a quarter of a segment, 64 KiB. A
  * network of 10 Gbit/s takes 25 times longer for it than a core takes for a message. */
 enum { QUARTER = 4 };
 

@@ -5,8 +5,9 @@
  * half with its own block and sends the other. Doubling runs the same rounds in reverse. log2(even)
  * rounds each.
  *
- * The blocks of position p are [first(p), first(p + 1)): one if the vector is cut in |even| blocks,
- * or those of the host and its guest if it is cut in one block per rank (|by_rank|).
+ * The blocks of position p are [first(p), first(p + 1)). That is one block if the vector is cut
+ * into |even| blocks, or the blocks of the host and its guest if it is cut into one block per rank
+ * (|by_rank|).
  */
 #ifndef NX_HALVING_H
 #define NX_HALVING_H

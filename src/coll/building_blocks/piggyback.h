@@ -2,11 +2,11 @@
  * piggyback.h - data carried by the messages of a dissemination.
  *
  * In round k each rank sends to the rank at distance |far| and receives from the rank at distance
- * -|far|, for every power of two |far| below the number of ranks, in any order that is the same on
- * all. Each send waits for all earlier receives, so at the end every rank has heard from every
- * other rank. A tree or a scan whose messages use these pairs puts its data into them; the other
- * messages are empty. So no rank completes before all have joined (nx_coll.heard), in the same
- * number of rounds and without additional messages.
+ * -|far|. |far| runs through the powers of two below the number of ranks, in any order that is the
+ * same on all ranks. Each send waits for all earlier receives, so at the end every rank has heard
+ * from every other rank. A tree or a scan whose messages use these pairs puts its data into them;
+ * the other messages are empty. So no rank completes before all have joined (nx_coll.heard), in the
+ * same number of rounds and without additional messages.
  *
  * Receives wait only for hazards. Sends are ordered.
  */

@@ -1,9 +1,9 @@
 /*
  * picks.h - selects k elements of a tensor at random, identically on every rank.
  *
- * The tensor, rotated by a random offset, is cut in k spans of nearly equal length, and one element
- * of each is selected: k distinct indexes, nearly sorted, all elements equally likely. Each index
- * is computed independently, without memory.
+ * The tensor, rotated by a random offset, is cut into k spans of nearly equal length, and one
+ * element of each is selected. The result is k distinct indexes, nearly sorted, all elements
+ * equally likely. Each index is computed independently, without memory.
  */
 #ifndef NX_PICKS_H
 #define NX_PICKS_H

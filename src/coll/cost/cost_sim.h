@@ -5,9 +5,8 @@
  *
  *   1. a send whose waits are over takes the sender's CPU for message_cpu
  *      (local_cpu inside a host);
- *   2. it takes the sender's way out for bytes / bandwidth, first come first
- *      served: the host's NIC, which the ranks of the host share, or inside a
- *      host the rank's own port at local_bandwidth;
+ *   2. it takes the sender's output for bytes / bandwidth, first come first served: the host's NIC,
+ *      which the ranks of the host share, or inside a host the rank's own port at local_bandwidth;
  *   3. its head reaches the receiver's way in (the host's NIC or the rank's
  *      port) after the latency, and its bytes take that for bytes / bandwidth;
  *   4. when it is there and the receive's waits are over, it takes the
@@ -32,8 +31,9 @@ typedef nexar_err (*nx_rank_builder)(void *ctx, uint32_t rank, nx_sched *s);
 
 /*
  * Runs the schedules of all |f->net->ranks| ranks. |f| gets the time when the last rank has its
- * result (acknowledgements that no step waits for do not count), the length of the longest chain of
- * dependent messages, and the largest number of messages and elements that one rank sends.
+ * result (acknowledgements that no step waits for do not count). It also gets the length of the
+ * longest chain of dependent messages, and the largest number of messages and elements that one
+ * rank sends.
  *
  * Costs 24 bytes per step and 4 per wait, beside one rank's schedule at a time.
  * |f| is untouched on error:

@@ -13,14 +13,14 @@
  *
  * A rank whose operation fails notifies all other ranks of the group (control frame ABORT:
  * communicator, number and part, error, message). They fail the same operation with the same
- * message, even if they start it later. Where the group is broken
- * (a member has failed, it was revoked, or it is rebuilt) the rank sends no ABORT: what breaks a
- * group reaches all of its members by reliable broadcast.
+ * message, even if they start it later. Where the group is broken (a member has failed, it was
+ * revoked, or it is rebuilt) the rank sends no ABORT: reliable broadcast notifies all members of a
+ * broken group.
  *
  * Ranks that called different operations may each wait for a message that nobody will send. So a
  * rank that has waited NX_CALLED_NS announces the fingerprint of its operation to the ranks it
  * waits for (control frame CALLED), once for each message. The receiver checks it like the
- * fingerprint of a message. This always finds the difference: if ranks called X and none of them
+ * fingerprint of a message. This always finds the difference. If ranks called X and none of them
  * can finish, one of them waits for a rank that did not call X, because X completes when all ranks
  * call it. A rank that is merely late receives a few extra bytes.
  *

@@ -7,12 +7,12 @@
  * (host_call.h), the root copies one n-th of a long block and the other rank the rest.
  *
  * Lengths. The head also has the expected length of each rank's block, and one checksum of all
- * these numbers: each length sent times a weight of its pair of ranks, minus the same for each
- * length expected. The sum of these checksums is zero if all lengths fit. Weights are odd: one
- * mismatching length is always detected, and several mismatches compensate each other once in 2^64.
- * All ranks add up the same checksums, and so detect a mismatch alike, before any rank has changed
- * anything. Only then do they search for the pair. This costs no wait, and n checksums instead of
- * n^2.
+ * these numbers. The checksum is each length sent times a weight of its pair of ranks, minus the
+ * same for each length expected. The sum of these checksums is zero if all lengths fit. Weights are
+ * odd: one mismatching length is always detected, and several mismatches compensate each other once
+ * in 2^64. All ranks add up the same checksums, and so detect a mismatch alike, before any rank has
+ * changed anything. Only then do they search for the pair. This costs no wait, and n checksums
+ * instead of n^2.
  */
 #include <string.h>
 

@@ -8,17 +8,17 @@
  * (acquire).  Slots are double: completed episodes alternate between them.
  *
  *  1. A rank completes episode t only when all ranks have arrived in it.
- *  2. So a rank that writes its slot for episode t + 2 has completed t + 1, in which all
- *     ranks had arrived, after they were done with t: no rank reads its contribution to t,
- *     which is in the same slot, any more.
+ *  2. So a rank that writes its slot for episode t + 2 has completed t + 1. All ranks had arrived
+ *     in t + 1 after they were done with t. So no rank still reads the writer's contribution to t,
+ *     which is in the same slot.
  *
  * An operation may take several rounds, for more of its input; in these the ranks report their
- * progress in |step|, not in the slots.  Episodes that access the memory of other ranks end with a
- * wait for the last step: each rank reports that it is done with the memory of all others, and no
- * buffer is returned to its owner before all have reported so.
+ * progress in |step|, not in the slots. Episodes that access the memory of other ranks end with a
+ * wait for the last step. Each rank reports that it is done with the memory of all others, and no
+ * buffer returns to its owner before all ranks have reported.
  *
  * Ranks that do not arrive. A rank may run an operation by the engine that another rank begins
- * here: it called another form, it does not know yet that all ranks have the board, or the board is
+ * here. It called another form, it does not know yet that all ranks have the board, or the board is
  * broken. Each rank records the operations that it has begun here (|begun|) and by the engine
  * (|engine|), in the order of their numbers. engine >= n and begun < n: it never arrives in
  * operation n. No rank completes that episode then, nothing has been written to any buffer, and all
@@ -30,10 +30,10 @@
  * Errors. A rank on which an operation fails writes the number and the reason into its own cells,
  * then its bit into |broken|. All ranks in that operation, or that reach it later, fail with this
  * reason. The engine runs every later one: see 1, no rank completes it here. A failed rank is never
- * named on the board: a rank that ends an operation because of one reports only that it ends, and
- * each rank waits until it is notified of the failure itself (NEXAR_OK below). An error in a later
- * operation than one's own does not matter: the rank that reported it has completed this one, so
- * all have arrived, and have contributed everything.
+ * named on the board. A rank that ends an operation because of a failed rank reports only that it
+ * ends. Each rank waits until it is notified of the failure itself (NEXAR_OK below). An error in a
+ * later operation than one's own does not matter: the rank that reported it has completed this one,
+ * so all have arrived, and have contributed everything.
  *
  * Leaving.  A buffer returns to its owner when no rank accesses it any more, also after an error.
  * A rank that has seen all arrive checks |broken| before it accesses the memory of others.  A rank
@@ -52,22 +52,22 @@
  * Values written by others are never trusted: no length or index is taken from the board, nor its
  * size once it was validated (nx_board_is).
  *
- * Damage.  A faulty process may overwrite the board.  Every cell above has one writer, its owner,
+ * Damage. A faulty process may overwrite the board. Every cell above has one writer, its owner,
  * which keeps a copy (nx_board_copy); each rank owns its bit of |broken|, the first rank owns the
- * head.  The owner compares the cell with the copy whenever it writes the cell, before each sleep,
- * and, while no operation of it is on the board, every |check_ns| (nx_board_check).  A waiting rank
- * polls again after |check_ns|, woken or not.  A reader checks cells against each other: a |seq| or
- * |step| of a later operation needs an |engine| or |begun| that admits it, a rank that has left
- * needs a reason that all see.  A rank that finds a difference ends with NX_EPISODE_DAMAGED and
- * breaks the board; the ABORT of its last two operations here reaches ranks that were misled into
- * waiting elsewhere (host_coll.h). A rank that was misled in operation n has not arrived in a later
- * one, so no rank has completed the next on the board.
+ * head. The owner compares the cell with the copy whenever it writes the cell, before each sleep,
+ * and, while no operation of it is on the board, every |check_ns| (nx_board_check). A waiting rank
+ * polls again after |check_ns|, woken or not. A reader checks cells against each other. A |seq| or
+ * |step| of a later operation needs an |engine| or |begun| that admits it; a rank that has left
+ * needs a reason that all ranks see. A rank that finds a difference ends with NX_EPISODE_DAMAGED
+ * and breaks the board; the ABORT of its last two operations here reaches ranks that were misled
+ * into waiting elsewhere (host_coll.h). A rank that was misled in operation n has not arrived in a
+ * later one, so no rank has completed the next on the board.
  *
  * So a change of a cell that lasts until its owner checks ends in an error, or the operations
- * continue by the engine, and no rank waits for longer than |check_ns|.  What a hostile process
- * that can write to the board can still do: change inputs and results on it, and the addresses in
- * arenas that are named there; change a cell and restore it before the owner checks, and so let a
- * rank wait for messages that do not arrive, until the collective time-out; stay silent, as any
+ * continue by the engine, and no rank waits for longer than |check_ns|. A hostile process that can
+ * write to the board can still change inputs and results on it, and the addresses in arenas that
+ * are named there. It can change a cell and restore it before the owner checks, and so let a rank
+ * wait for messages that do not arrive, until the collective time-out. It can stay silent, as any
  * rank can.
  */
 #ifndef NX_BOARD_H
@@ -198,9 +198,9 @@ void nx_board_engine(nx_board *b, nx_board_self *self, uint32_t rank, uint64_t n
 void nx_board_mapped(nx_board *b, nx_board_self *self, uint32_t rank);
 void nx_board_ready_as(nx_board *b, nx_board_self *self, uint32_t rank, nx_board_ready how);
 
-/* Whether the cells of |rank| have the values that it has written: those that change under the
- * caller's lock and, if none of its operations is on the board (|idle|), all others.  False:
- * |self->damaged| names one.  After it has broken the board it only repeats that, and returns
+/* Whether the cells of |rank| have the values that it has written. Checks the cells that change
+ * under the caller's lock and, if none of its operations is on the board (|idle|), all others.
+ * False: |self->damaged| names one. After it has broken the board it only repeats that, and returns
  * true. */
 bool nx_board_check(nx_board *b, nx_board_self *self, uint32_t rank, bool idle);
 

@@ -131,7 +131,7 @@ static bool pull_part(nx_host_call *s, uint32_t owner)
                              (uint8_t *)s->call->recv + skip, p.len * elem(s));
 }
 
-/* Fetches the parts of the other ranks: waits until each rank has reduced its own, which also means
+/* Fetches the parts of the other ranks. Waits until each rank has reduced its own, which also means
  * that it reads no input any more, and reads the parts that are not pushed. */
 static bool get_parts(nx_host_call *s, nx_episode_end *end)
 {

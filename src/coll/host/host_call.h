@@ -32,12 +32,12 @@
  * A hook, allreduce_rs_ag: the parts are the shards of that call.  A rank reduces its own in place,
  * calls the hook, and then the others get it.
  *
- * Pull and push.  The kernel reads the memory of another rank. It is written only where it is
- * mapped here: in the arena of its owner (remote_memory.h).  Each rank publishes with its buffers
- * which arenas it has mapped (|sees|).  So the rank that has a result and the rank that needs it
- * both know, without a wait, whether the first writes it (nx_host_call_pushes) or the second reads
- * it once the first reports it.  After each read a rank checks whether the process has exited or
- * the board is broken; then it discards what was read.
+ * Pull and push. The kernel reads the memory of another rank. It is written only where it is mapped
+ * here: in the arena of its owner (remote_memory.h). Each rank publishes with its buffers which
+ * arenas it has mapped (|sees|). So the rank that has a result and the rank that needs it both
+ * know, without a wait, which of them copies it. The first writes it (nx_host_call_pushes), or the
+ * second reads it once the first reports it. After each read a rank checks whether the process has
+ * exited or the board is broken; then it discards what was read.
  *
  * In place.  Only its owner reads a part of a buffer that is reduced, and then writes it: input and
  * result may be the same memory.  A result that would overwrite what another rank still reads is
@@ -145,10 +145,10 @@ nx_episode_end nx_host_call_run(nx_host_call *s);
 /* Frees its memory.  After the caller has notified the others of an error. */
 void nx_host_call_done(nx_host_call *s);
 /*
- * A call with which others were |working| has failed here, and this was reported: waits until they
- * have left it too, or have failed, so that nothing is written to the buffers after they return to
- * their owner.  At most NX_HOST_CALL_PATIENCE_NS: returns a rank that has not left; the size: all
- * have.
+ * A call that let other ranks access this rank's memory (|working|) has failed here, and this was
+ * reported. Waits until the other ranks have left the call too, or have failed, so that no rank
+ * writes to the buffers after they return to their owner. At most NX_HOST_CALL_PATIENCE_NS: returns
+ * a rank that has not left; the size: all have.
  */
 #define NX_HOST_CALL_PATIENCE_NS UINT64_C(10000000000)
 uint32_t nx_host_call_await_others(const nx_host_call *s);

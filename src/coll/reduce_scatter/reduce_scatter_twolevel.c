@@ -1,7 +1,7 @@
 /*
- * reduce_scatter_twolevel.c - reduce-scatter for short vectors: the leader of each host adds up the
- * vectors of its host, the leaders run recursive halving between them, and each leader distributes
- * the blocks of its host.
+ * reduce_scatter_twolevel.c - reduce-scatter for short vectors, by one leader per host. Each leader
+ * adds up the vectors of its host, the leaders run recursive halving between them, and each leader
+ * distributes the blocks of its host.
  *
  *     rounds: 2 inside the hosts, log2 hosts between them (two more when there are not
  *             a power of two)

@@ -25,8 +25,8 @@
  * spending without data: the totals grow at both ends, so it does not matter what is in flight
  * meanwhile.
  *
- * A new limit is sent when a quarter of the window has been released, or at once when the sender
- * reports that it is out of credit: one frame for thousands of messages.
+ * A new limit is sent when a quarter of the window has been released, or immediately when the
+ * sender reports that it is out of credit. So one frame serves thousands of messages.
  */
 #ifndef NX_CREDIT_H
 #define NX_CREDIT_H

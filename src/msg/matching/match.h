@@ -7,7 +7,7 @@
  *
  * A receive has one of four forms (peer open or not, tag open or not), with a hash table for each.
  * A posted receive is in the table of its form. A message looks up its key in all four tables, and
- * the oldest receive wins. A held message is in the table of every form that has ever been used, so
+ * the oldest receive wins. A held message is in the table of every form that has ever been used. So
  * a receive looks once, in the table of its form, whose queues are in order of arrival. All
  * operations take constant time, with 10 000 items as with one.
  *

@@ -15,7 +15,7 @@
  * and TCP (simultaneous_open.c of both). Invariants:
  *
  *  I1. The member that chooses has at most one link to a peer, pending or up, over both transports
- *      together. It sends USE on one connection only: as soon as one is up, it closes the attempts
+ *      together. It sends USE on one connection only. As soon as one is up, it closes the attempts
  *      over the other transport without USE, and refuses later connections over the other transport
  *      without USE.
  *  I2. The other member uses the connection on which USE arrives.  A refused attempt ends

@@ -4,16 +4,16 @@
  *
  * A long part is offered, and its sender copies it into the ring, unit by unit, so both cores work.
  * A sender that computes, or has no core, does not; then the receiver reads the rest itself. One
- * cell per offer in the segment divides the work: the number of the offer, the number of units that
- * the sender has claimed, and whether the receiver has taken the rest.
+ * cell per offer in the segment divides the work. The cell has the number of the offer, the number
+ * of units that the sender has claimed, and whether the receiver has taken the rest.
  *
  * 1.  The sender copies a unit only after it has claimed it, and publishes it before it
  *     claims another. It claims none once the rest is taken.
  * 2.  The receiver reads only what it has taken: all units after those claimed by then. It reads
  *     when these have arrived through the ring, so all bytes arrive once, in order.
- * 3.  The rest is taken only while it is not empty. So an offer ends in one of two ways, known to
- *     both sides: the sender claims the last unit, and the offer ends when that is in the ring; or
- *     the receiver takes the rest, and sends DONE.
+ * 3. The rest is taken only while it is not empty. So an offer ends in one of two ways, known to
+ *     both sides. Either the sender claims the last unit, and the offer ends when that unit is in
+ *     the ring; or the receiver takes the rest, and sends DONE.
  * 4.  Neither side waits for the other with a unit claimed, except a receiver for the unit that
  *     is being copied. If that takes long it sleeps, and the publication wakes it.
  *

@@ -1,11 +1,11 @@
 /*
  * shm.h - the shm transport: links to members on the same host through shared memory.
  *
- * Each process has an endpoint with one listening Unix socket (abstract, with a random name of 128
- * bits, so nothing remains after any kind of exit) and one bell, an eventfd that wakes it. Its
- * *offer* is what others need to reach and convince it: the name and a key of 256 bits. The owner
- * distributes it to all members over a private channel, for instance in the view. The key never
- * travels over the socket.
+ * Each process has an endpoint with one listening Unix socket and one bell, an eventfd that wakes
+ * it. The socket is abstract, with a random name of 128 bits, so nothing remains after any kind of
+ * exit. Its *offer* is what others need to reach and convince it: the name and a key of 256 bits.
+ * The owner distributes it to all members over a private channel, for instance in the view. The key
+ * never travels over the socket.
  *
  * Pairing. The dialler connects, and both sides prove that they hold both keys, by HMACs over fresh
  * nonces of both and both member numbers. Each checks that the kernel reports its own user for the

@@ -51,7 +51,7 @@ typedef struct nx_tcp_config {
     void (*on_accept)(void *ctx, nx_link *link, uint64_t member);
     /* Optional. Whether |member| may be about to connect over a better transport. If so, a
      * connection to the member that this side may choose waits for twice its own set-up time, at
-     * most NX_TCP_HOLD_NS: that time measures how slow both ends and the network are. */
+     * most NX_TCP_HOLD_NS. That time measures how slow both ends and the network are. */
     bool (*may_come_otherwise)(void *ctx, uint64_t member);
     void *ctx;
 } nx_tcp_config;
