@@ -26,9 +26,9 @@ NX_MUST_CHECK nexar_err nx_listen_addresses(const nx_quic_config *config, uint16
                                             struct sockaddr_storage *out, size_t room, size_t *n);
 
 /* Fills in boot id, host and process; the rest is unchanged. The network namespace is mixed into
- * the boot id, since processes of one kernel without a common one can reach each other neither by
- * Unix sockets nor by loopback; so is |host_id| (NULL: ""), by which a user separates hosts of one
- * kernel. */
+ * the boot id: processes of one kernel in different namespaces can reach each other neither by
+ * Unix sockets nor by loopback.  |host_id| (NULL: "") is mixed in too: with it a user separates
+ * hosts of one kernel. */
 void nx_member_self(nx_member *m, const char *host_id);
 
 #endif /* NX_LISTEN_H */

@@ -7,10 +7,11 @@
  * 1, 2, 4, 8 ... All have it after log2 n steps and n log2 n messages, over links that collectives
  * use too. When one of these ranks fails, its replacement receives all kept items.
  *
- * Why it is reliable: a rank that knows an item has sent it to the next live rank of the ring, and
- * does so again when that rank turns out to have failed. So if a rank that stays alive knows it, so
- * does its successor, and in the end all do. This requires that the predecessor on the ring learns
- * of every failure; failure_detector.h makes it watch its successor, and all others notify it.
+ * Why it is reliable: a rank that knows an item has sent it to the next live rank of the ring.
+ * It sends the item again when that rank has failed. So if a rank that stays alive knows it, so
+ * does its successor, and in the end all do. This requires that the predecessor on the ring
+ * learns of every failure; failure_detector.h makes it watch its successor, and all others
+ * notify it.
  *
  * Used for the revocation of a communicator, in the communicator, and for failures, in the world. A
  * frame is sent only to a receiver that was heard recently (heard_gate.h), so its sender is known

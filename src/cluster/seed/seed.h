@@ -6,8 +6,8 @@
  * This is the running seed: an endpoint and a thread around that state.
  *
  * No client can disturb the seed: one that sends a wrong proof, garbage, another version, or
- * nothing for 10 s is rejected with a reason in the log, and is notified where that is safe. Other
- * clients are unaffected.
+ * nothing for 10 s is rejected with a reason in the log.  The seed notifies it where that is
+ * safe. Other clients are unaffected.
  */
 #ifndef NX_SEED_H
 #define NX_SEED_H

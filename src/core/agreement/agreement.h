@@ -37,8 +37,8 @@ typedef struct nx_agreement_input {
 /*
  * The |highest| that a state_sync brings.  A rank whose state_sync has failed early takes no part
  * in its agreement, in which others may wait: it contributes its veto by nx_agreement_oppose.  A
- * rank that was never in the state_sync, since it knew of the failure before, says no by its
- * next agreement of another kind, which is the same instance: ranks that have brought another
+ * rank that knew of the failure before was never in the state_sync.  It vetoes by its next
+ * agreement of another kind, which is the same instance: ranks that have brought another
  * |highest| go on to the next one.
  */
 #define NX_AGREEMENT_ASIDE (UINT64_MAX - 1) /* the value above ends an overdue agreement */

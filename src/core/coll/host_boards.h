@@ -1,10 +1,10 @@
 /*
  * host_boards.h - boards for communicators whose ranks are all on one host.
  *
- * The first rank of a communicator makes its board at its first blocking collective, and passes it
- * to the others over the links of the shm transport; if it has none to a rank, it opens one with an
- * empty control frame.  The others find it at a later collective. All of this happens besides the
- * operations, which the engine runs meanwhile.
+ * The first rank of a communicator makes its board at its first blocking collective.  It passes
+ * the board to the others over the links of the shm transport; if it has none to a rank, it
+ * opens one with an empty control frame.  The others find it at a later collective. All of this
+ * happens besides the operations, which the engine runs meanwhile.
  */
 #ifndef NX_HOST_BOARDS_H
 #define NX_HOST_BOARDS_H

@@ -4,9 +4,9 @@
  * A world has one arena: a sealed memfd, large and empty, mapped once.  Its pages are allocated on
  * use, and returned to the system when freed.  Another rank of the host maps all of it when a
  * collective first names memory in it.  It opens the descriptor in /proc of the owner's process,
- * which the kernel allows to a process that may read the owner's memory, and checks the inode's
- * number.  It opens the directory of the process first, and then checks the pidfd: that directory
- * never shows another process.
+ * and checks the inode's number.  The kernel allows that to a process that may read the owner's
+ * memory.  The mapping rank opens the directory of the process first, and then checks the pidfd:
+ * that directory never shows another process.
  *
  * The mapping stays until its rank leaves the world, or the owner does.  It is accessed only inside
  * an operation for which the owner has lent the memory, so freed memory is never read.  A leaving

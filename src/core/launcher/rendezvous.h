@@ -3,7 +3,7 @@
  * joins, or to a world of one.
  *
  * If the launcher has a channel (channel.h) and no setting names a cluster, rank 0 runs the seed
- * inside its process and publishes the join string; the others read it there.
+ * inside its process.  It publishes the join string; the others read it there.
  */
 #ifndef NX_RENDEZVOUS_H
 #define NX_RENDEZVOUS_H

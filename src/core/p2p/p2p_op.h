@@ -2,10 +2,10 @@
  * p2p_op.h - one send, receive or probe of the application, from its start to its result, on host
  * or device memory.
  *
- * A thread of the world stages a send from a device chunk by chunk, and passes it to msg after
- * earlier sends of its communicator, which keeps their order. The rest of a long message is read
- * while it is sent (device/outflow.h). A receive to a device streams (device/inflow.h). With the
- * loop's lock held.
+ * A thread of the world stages a send from a device chunk by chunk.  It passes the send to msg
+ * after earlier sends of its communicator, which keeps their order. The rest of a long message
+ * is read while it is sent (device/outflow.h). A receive to a device streams (device/inflow.h).
+ * With the loop's lock held.
  */
 #ifndef NX_P2P_OP_H
 #define NX_P2P_OP_H

@@ -3,9 +3,9 @@
  * survivors have its result, while the application continues.
  *
  * A request takes its position in the queue of its communicator (retry_order.h) when it is called;
- * a later blocking collective is queued behind it.  So the queue has the order of the calls, which
- * is the same on all ranks, and the commit barrier (cluster/commit.h) handles one operation after
- * another, as it must.
+ * a later blocking collective is queued behind it.  So the queue has the order of the calls,
+ * which is the same on all ranks.  The commit barrier (cluster/commit.h) handles one operation
+ * after another, as it must.
  *
  * A thread of the communicator, the *runner*, executes them like blocking calls (retry.h); or, in
  * its place, a thread of the application that waits for one of them.  One thread at a time runs

@@ -9,8 +9,8 @@
  *  - the threads that wait in a call now.
  *
  * A running collective is not recorded here: its group knows it (nx_group.runs). So an operation
- * costs one stored entry when it ends, a blocking call the linking of a record on its own stack,
- * and a non-blocking call nothing.
+ * costs one stored entry when it ends.  A blocking call links a record on its own stack, and a
+ * non-blocking call costs nothing.
  */
 #ifndef NX_OPLOG_H
 #define NX_OPLOG_H

@@ -8,12 +8,13 @@
  * The same operation is reported again after twice the time, then after twice that.
  *
  * Which rank prints.  In a collective of 64 ranks of which one is late, 63 wait: one report is
- * wanted, not 63.  A rank prints a collective if it waits for a rank that is not in the collective,
- * is silent or has gone, or for something local, such as a device.  Rank 0 of the communicator
- * always prints, and follows the chain to its end.  The others print one line, at the level info.
- * A message concerns two ranks: each rank that waits for one prints.  A rank that serves remote
- * calls may wait in a collective for as long as the others compute: if it has served one since the
- * last check, it prints one line, at the level info.
+ * wanted, not 63.  A rank prints a collective if it waits for a rank that is not in the
+ * collective, is silent, or has failed or left.  It also prints one if it waits for something
+ * local, such as a device.  Rank 0 of the communicator always prints, and follows the chain to
+ * its end.  The others print one line, at the level info. A message concerns two ranks: each
+ * rank that waits for one prints.  A rank that serves remote calls may wait in a collective for
+ * as long as the others compute: if it has served one since the last check, it prints one line,
+ * at the level info.
  *
  * Deadlocks.  Ranks that each wait for exactly one other, in a cycle, are named in a line of their
  * own.

@@ -10,8 +10,8 @@
  *
  * Then the ranks agree whether all have come to the end.  If not, what was replaced is put back.
  *
- * If the names differ, part 1 sends the table of rank 0 to all ranks, and part 2 exchanges each
- * rank's difference from it, so all ranks fail with the same message.
+ * If the names differ, part 1 sends the table of rank 0 to all ranks.  Part 2 exchanges each
+ * rank's difference from that table, so all ranks fail with the same message.
  *
  * Which ranks agree.  A rank that has completed part 0 knows that all ranks are in the call, and
  * takes part in the agreement whatever follows.  A rank whose part 0 has failed cannot know that:
