@@ -31,7 +31,7 @@ typedef struct nx_retry {
     nx_kept kept;      /* used by the running collective */
     nx_runner *runner; /* runs its requests; NULL: there were none; owned by the world */
     uint32_t queued;   /* requests that have not ended */
-    bool free_due;     /* it is given back when they have */
+    bool free_due;     /* it is released when they have */
 } nx_retry;
 
 enum { NX_COMM_NAME = 64 };
@@ -114,7 +114,7 @@ static inline nx_seat nx_comm_seat(const nexar_comm *comm)
  * message, which it returns.  Notifies the others.  With the lock. */
 nexar_err nx_comm_give_up(nx_incarnation *inc, uint32_t number, nexar_err err);
 
-/* The application gives |comm| back. */
+/* The application frees |comm|. */
 void nx_comm_give_back(nexar_comm *comm);
 
 /* A new id for a communicator; 0: this rank has none left. */

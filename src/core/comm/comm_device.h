@@ -13,7 +13,7 @@
  * NEXAR_EDEVICE
  */
 NX_MUST_CHECK nexar_err nx_comm_memory(nexar_comm *comm, nx_devmem *mem);
-/* Gives |*mem| back. */
+/* Releases |*mem|. */
 static inline void nx_comm_memory_done(nx_devmem *mem)
 {
     nx_device_release(mem->device);

@@ -21,7 +21,7 @@ typedef enum nx_origin {
     NX_ORIGIN_SET
 } nx_origin;
 
-/* A copy, given back with nexar_config_free().  NEXAR_ENOMEM. */
+/* A copy; free it with nexar_config_free().  NEXAR_ENOMEM. */
 NX_MUST_CHECK nexar_err nx_config_copy(const nexar_config *cfg, nexar_config **out);
 
 /* Wipes the values of secret settings, which become "". */

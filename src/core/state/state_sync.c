@@ -8,7 +8,7 @@
  *   part 2   the contents go straight into the tensors of the ranks that lack them, which have
  *            kept what they replace (state_undo.h)
  *
- * Then the ranks agree whether all have come to the end.  If not, what was replaced is put back.
+ * Then the ranks agree whether all have completed.  If not, the replaced contents are restored.
  *
  * If the names differ, part 1 sends the table of rank 0 to all ranks.  Part 2 exchanges each
  * rank's difference from that table, so all ranks fail with the same message.

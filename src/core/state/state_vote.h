@@ -1,6 +1,6 @@
 /*
  * state_vote.h - which contents win, and which ranks send them to which: a pure function of what
- * all ranks have announced, so that all ranks come to the same result.
+ * all ranks have announced, so that all ranks get the same result.
  */
 #ifndef NX_STATE_VOTE_H
 #define NX_STATE_VOTE_H
@@ -28,7 +28,7 @@ typedef struct nx_state_plan {
     uint32_t *receivers; /* of pieces */
 } nx_state_plan;
 
-/* NEXAR_ENOMEM.  |*out| is the caller's, and is given back with nx_state_plan_fini(). */
+/* NEXAR_ENOMEM.  The caller frees |*out| with nx_state_plan_fini(). */
 NX_MUST_CHECK nexar_err nx_state_vote(const nx_state_ballot *ballot, nx_state_plan *out);
 void nx_state_plan_fini(nx_state_plan *plan);
 
