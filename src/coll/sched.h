@@ -5,11 +5,11 @@
  * a network for hundreds of ranks in one thread. One engine runs all schedules.
  *
  * A builder adds steps in *program order*: as if each step completed before the next began. The
- * schedule finds the hazards itself (hazard.h). A step waits for the earlier steps that wrote what
- * it reads, and for those that read or wrote what it overwrites. A send reads its block until the
- * transport releases the buffer, so a block kept for retransmission is never overwritten. Steps
- * without a common block run concurrently. Every dependency points backwards, so a schedule cannot
- * deadlock on itself.
+ * schedule finds the hazards itself (hazard.h). A step waits for the earlier steps that wrote its
+ * input, and for the steps that read or wrote the memory it overwrites. A send reads its block
+ * until the transport releases the buffer, so a block kept for retransmission is never overwritten.
+ * Steps without a common block run concurrently. Every dependency points backwards, so a schedule
+ * cannot deadlock on itself.
  *
  * Every transfer, copy and reduction is cut in segments of |segment| elements, each a step of its
  * own. Dependencies are between segments, so a builder that receives a block and forwards it is
@@ -166,7 +166,7 @@ nx_step_id nx_sched_last(const nx_sched *s);
 void nx_sched_gate(nx_sched *s, nx_step_id first, nx_step_id second);
 /* The same for all existing steps from number |first| on. */
 void nx_sched_gate_since(nx_sched *s, nx_step_id first);
-/* The same for those among them that receive. */
+/* The same, but only for the receiving steps among them. */
 void nx_sched_gate_received(nx_sched *s, nx_step_id first);
 
 /* The number of elements of each segment except the last, when |len| elements are divided by

@@ -34,8 +34,8 @@ typedef struct nx_choice {
 } nx_choice;
 
 /* With verify, messages up to this size are held back until the other ranks have joined. Longer
- * messages are sent at once, with empty ones in parallel. Messages of an nx_coll_private kind are
- * never held back; empty ones follow them. */
+ * messages are sent immediately, with empty ones in parallel. Messages of an nx_coll_private kind
+ * are never held back; empty ones follow them. */
 enum { NX_HEARD_MAX = 32 << 10 };
 
 /* |rules| may be NULL. |segment_bytes|: the setting `segment`. Cannot fail: every kind has an
@@ -44,7 +44,7 @@ nx_choice nx_select(const nx_rules *rules, const nx_coll *c, size_t elem_size, u
                     size_t segment_bytes);
 
 /* The size in bytes that selects the algorithm of |c|: the vector of broadcast, reduce, allreduce,
- * scan and exscan; the gathered or scattered total of the others. */
+ * scan and exscan; the gathered or scattered total of the other kinds. */
 uint64_t nx_select_bytes(const nx_coll *c, size_t elem_size);
 
 /* For `nexar info`: prints the table as lines "allreduce  to 2 ranks  below 1m  recdbl". The first

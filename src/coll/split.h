@@ -34,8 +34,8 @@ nx_split nx_split_groups(size_t each, const uint32_t *firsts, uint32_t n);
 /* Block |b|. */
 nx_span nx_split_at(const nx_split *split, uint32_t b);
 
-/* Blocks [first, last) as one span. They must be contiguous: any split but one with displs that say
- * otherwise. */
+/* Blocks [first, last) as one span. They must be contiguous: any split except one with
+ * non-contiguous displs. */
 nx_span nx_split_range(const nx_split *split, uint32_t first, uint32_t last);
 
 /* Number of elements of all blocks, and of the largest block. */

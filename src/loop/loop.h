@@ -48,7 +48,7 @@ void nx_loop_lock(nx_loop *loop);
  * that holds it already waits in vain. */
 NX_MUST_CHECK bool nx_loop_lock_within(nx_loop *loop, uint64_t span_ns);
 void nx_loop_unlock(nx_loop *loop);
-/* Unlocks for a thread that polls and comes back soon: yields the lock to waiting threads, and the
+/* Unlocks for a thread that polls and returns soon: yields the lock to waiting threads, and the
  * core if cores are scarce or another thread must do the work (|theirs|). */
 void nx_loop_pass(nx_loop *loop, bool theirs);
 /* As nx_loop_lock without reading the clock: for short calls that need no time, or end with
@@ -142,9 +142,9 @@ void nx_loop_kick(nx_loop *loop);
  * of the last call. Only while no thread drives, and with a background thread. */
 void nx_loop_flush(nx_loop *loop, size_t bytes);
 
-/* The same after something was queued that others need not know of now, such as a receive: runs
- * deferred work only.  Reads nothing, so that arriving data finds the receives that the caller is
- * about to post. */
+/* The same after something was queued that other ranks need not know of now, such as a receive:
+ * runs deferred work only. Reads nothing, so that arriving data finds the receives that the caller
+ * is about to post. */
 void nx_loop_settle(nx_loop *loop);
 
 /*
@@ -152,7 +152,7 @@ void nx_loop_settle(nx_loop *loop);
  * appears first: how often it may poll there before it waits normally.  It asks again between
  * polls, which includes a pause.
  *
- * 0: it must wait at once: other threads drive or want the lock, or other work is due.
+ * 0: it must wait immediately: other threads drive or want the lock, or other work is due.
  */
 unsigned nx_loop_looks(nx_loop *loop);
 bool nx_loop_look_again(nx_loop *loop, unsigned *looks);
@@ -167,7 +167,7 @@ bool nx_loop_wait(nx_loop *loop, nx_event *event, uint64_t deadline_ns);
  * that is not crowded polls until then. */
 void nx_loop_expect(nx_loop *loop, uint64_t at_ns);
 
-/* Sets how waits spin, yield and park; initially they park at once.  Discards what they have
+/* Sets how waits spin, yield and park; initially they park immediately. Discards what they have
  * learned. */
 void nx_loop_set_policy(nx_loop *loop, const nx_wait_policy *policy);
 /* While waits yield, and before a wait parks, |migrate| may move the calling thread to another

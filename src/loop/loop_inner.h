@@ -106,7 +106,7 @@ void nx_loop_release(nx_loop *loop);
 /* Yields the lock to waiting threads; returns whether there were any.  The clock is fresh then. */
 bool nx_loop_give_way(nx_loop *loop);
 
-/* Whether others wait for the lock. */
+/* Whether other threads want the lock. */
 static inline bool nx_loop_is_wanted(const nx_loop *loop)
 {
     return atomic_load_explicit(&loop->wanted, memory_order_relaxed) > 0;

@@ -39,8 +39,8 @@ void nx_worker_destroy(nx_worker *w);
  */
 NX_MUST_CHECK nexar_err nx_worker_submit(nx_worker *w, nx_job *job);
 /*
- * The same for a job that others may wait for: it is not queued behind running jobs, unless the
- * maximum number of threads runs.
+ * The same for a job that other threads may wait for: it is not queued behind running jobs, unless
+ * the maximum number of threads runs.
  *
  * NEXAR_ESYS
  *     All threads are busy, and no other could be started: the job was not accepted.

@@ -120,8 +120,8 @@ struct nx_peer {
     nx_list queue[NX_CLASSES]; /* held-back sends, oldest first: nx_req.link */
     nx_pull *pull[NX_CLASSES]; /* NULL unless the peer fetches by name */
     nx_list busy;              /* sends that have begun: nx_req.peer_link */
-    /* Posted receives and probes that name this peer (nx_req.peer_link); |asked| has those for
-     * which a WANT was sent. */
+    /* Posted receives and probes that name this peer (nx_req.peer_link); |asked| has the receives
+     * for which a WANT was sent. */
     nx_list posted[NX_CLASSES], asked[NX_CLASSES];
     nx_asking asking[NX_CLASSES];
     uint64_t orders;         /* number of sends ever held back */

@@ -15,8 +15,8 @@
  * Flow control, invariants
  * 1.  A peer's unmatched eager bytes here are at most the credit it was given. The credits of all
  *     peers and classes together are at most |pool|, also while peers are added (nx_msg_grow).
- * 2.  Matching or dropping a message returns its credit: its bytes leave the pool, and further
- *     bytes go straight to the receive.
+ * 2. Matching or dropping a message returns its credit: its bytes leave the pool, and further bytes
+ *     go directly to the receive.
  * 3.  Envelopes cost credit too (NX_ENVELOPE_COST each), from the same account, while they are
  *     unmatched. A sender without credit for the envelope holds the message back: the send waits.
  * 4.  Each class of traffic (user, collective, calls, replies) has its own credit, so no class
@@ -152,7 +152,7 @@ void nx_msg_retire(nx_msg *m, uint32_t peer, nexar_err err, const char *why);
 
 /* The upcalls and their context for a link opened by |peer|: set them in on_accept, then call
  * nx_msg_attach. The transport has resolved simultaneous opens: there is one link per peer. A link
- * to a peer that is down is closed at once. */
+ * to a peer that is down is closed immediately. */
 const nx_link_up *nx_msg_up(const nx_msg *m);
 void *nx_msg_up_ctx(nx_msg *m, uint32_t peer);
 void nx_msg_attach(nx_msg *m, uint32_t peer, nx_link *link);
@@ -324,7 +324,7 @@ void nx_msg_send_more(nx_msg *m, nx_req *req, nx_bytes next);
 void nx_msg_send_break(nx_msg *m, nx_req *req, nexar_err err, const char *why);
 
 /* Fast path without a request: sends |len| bytes, of a class other than NX_CLASS_COLL, if they can
- * follow their envelope at once. False: nothing has happened. */
+ * follow their envelope immediately. False: nothing has happened. */
 NX_MUST_CHECK bool nx_msg_send_short(nx_msg *m, uint32_t peer, nx_context context, uint64_t tag,
                                      const void *data, size_t len);
 

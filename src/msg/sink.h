@@ -5,7 +5,7 @@
  * A message arrives in at most two parts (eager, rest), each in order, both concurrently. So there
  * are two cursors. A function receives whole units: the bytes of a unit that a fragment cuts are
  * kept for the next fragment of the same part. Parts meet at a multiple of NX_UNIT_MAX, and units
- * are powers of two, so no unit lies in both.
+ * are powers of two, so no unit spans both.
  */
 #ifndef NX_SINK_H
 #define NX_SINK_H

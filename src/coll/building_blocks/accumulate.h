@@ -15,7 +15,7 @@ typedef struct nx_acc {
     nx_ref out;
     nx_ref spare[2];
     size_t len;
-    uint32_t left; /* additions still to come */
+    uint32_t left; /* remaining additions */
 } nx_acc;
 
 /* A value of |len| elements at |in| that receives |additions| additions. The last one writes |out|

@@ -57,7 +57,7 @@ typedef struct nx_sparse_reader {
 /* Begins to read |bytes| bytes at |in|, borrowed until the last entry is read. */
 void nx_sparse_read(nx_sparse_reader *r, const void *in, size_t bytes, nx_sparse_shape shape);
 /* Reads the next entry with an index below |limit|. False if there is none or the bytes are
- * invalid: |failed| tells. |*value| is not aligned. */
+ * invalid: |failed| distinguishes the two. |*value| is not aligned. */
 bool nx_sparse_get(nx_sparse_reader *r, size_t limit, size_t *index, const void **value);
 /* Whether the block was valid and has been read to its end. */
 bool nx_sparse_over(nx_sparse_reader *r);

@@ -21,10 +21,9 @@ typedef struct nx_cost_limits {
 } nx_cost_limits;
 
 /*
- * The cost of |c| by |a|, cut in |segment| elements, on |net|.  |c->rank| does
- * not matter, nor its map of hosts, which is that of |net|; the parts of |c| are those
- * of every rank.  |out| is untouched on
- * error:
+ * The cost of |c| by |a|, cut in |segment| elements, on |net|. |c->rank| and its map of hosts are
+ * ignored (the map is that of |net|); the parts of |c| are those of every rank. |out| is untouched
+ * on error:
  *
  * NEXAR_ENOMEM
  *     Out of memory.

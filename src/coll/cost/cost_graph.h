@@ -42,7 +42,7 @@ typedef struct nx_cost_graph {
     uint32_t order_room;
 } nx_cost_graph;
 
-/* NEXAR_ENOMEM; nx_cost_graph_fini() is safe then too. */
+/* NEXAR_ENOMEM; nx_cost_graph_fini() is safe after an error too. */
 NX_MUST_CHECK nexar_err nx_cost_graph_init(nx_cost_graph *g, uint32_t ranks);
 
 /* Adds the sealed schedule of |rank|, borrowed for the call. Ranks come in order.

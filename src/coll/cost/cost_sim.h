@@ -3,20 +3,20 @@
  *
  * The model of a message:
  *
- *   1. a send whose waits are over takes the sender's CPU for message_cpu
+ *   1. a send whose dependencies are complete takes the sender's CPU for message_cpu
  *      (local_cpu inside a host);
  *   2. it takes the sender's output for bytes / bandwidth, first come first served: the host's NIC,
  *      which the ranks of the host share, or inside a host the rank's own port at local_bandwidth;
- *   3. its head reaches the receiver's way in (the host's NIC or the rank's
- *      port) after the latency, and its bytes take that for bytes / bandwidth;
- *   4. when it is there and the receive's waits are over, it takes the
- *      receiver's CPU as long, and for bytes / reduce_bandwidth if it is
+ *   3. its head reaches the receiver's input (the host's NIC or the rank's
+ *      port) after the latency, and its bytes occupy the input for bytes / bandwidth;
+ *   4. when it has arrived and the receive's dependencies are complete, it takes the
+ *      receiver's CPU for the same time, and for bytes / reduce_bandwidth if it is
  *      combined on arrival.
  *
  * A send is done, for steps that wait to overwrite its block, when the message has arrived and its
  * acknowledgement has taken the latency once more.  Local steps take the CPU for bytes /
- * reduce_bandwidth; the hook takes no time.  A rank has one CPU and does one thing at a time, in
- * the order in which things became ready.
+ * reduce_bandwidth; the hook takes no time.  A rank has one CPU and performs one action at a time,
+ * in the order in which actions became ready.
  *
  * There is no randomness: equal input gives equal output, to the last bit.
  */

@@ -13,8 +13,8 @@
 #include "coll/hosts.h"
 
 /*
- * Ranks are placed on hosts in blocks as even as it goes: nx_net_host().  Times
- * in seconds, rates in bytes per second.
+ * Ranks are placed on hosts in blocks as even as possible: nx_net_host(). Times in seconds, rates
+ * in bytes per second.
  */
 typedef struct nx_net {
     uint32_t ranks, hosts; /* 1 <= hosts <= ranks */

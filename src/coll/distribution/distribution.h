@@ -2,12 +2,12 @@
  * distribution.h - contents that some ranks hold go to the ranks that lack them: the schedule of
  * nexar_state_sync().
  *
- * NX_SPACE_RECV holds, on every rank, all contents that go anywhere, in the same layout.  They are
- * cut into pieces.  Each piece has one holder, which sends it, and the ranks that receive it;
- * every byte reaches every receiver once.  A piece that is longer than a segment flows through its
+ * NX_SPACE_RECV holds, on every rank, all contents that go anywhere, in the same layout. They are
+ * cut into pieces. Each piece has one holder, which sends it, and the ranks that receive it; every
+ * byte reaches every receiver once. A piece that is longer than a segment flows through its
  * receivers in a line, segment by segment, each receiver sending one segment on while it receives
- * the next.  A shorter piece takes a binomial tree.  The pieces of one content have different
- * holders, and start at different receivers, so that all links are used at once.
+ * the next. A shorter piece takes a binomial tree. The pieces of one content have different
+ * holders, and start at different receivers, so that all links are used at the same time.
  *
  *     received by each receiver: the bytes that it lacks
  *     sent: by a holder its pieces; in lines of two or more, by a receiver what it passes on

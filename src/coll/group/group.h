@@ -17,7 +17,7 @@
  * revoked, or it is rebuilt) the rank sends no ABORT: reliable broadcast notifies all members of a
  * broken group.
  *
- * Ranks that called different operations may each wait for a message that nobody will send. So a
+ * Ranks that called different operations may each wait for a message that no rank will send. So a
  * rank that has waited NX_CALLED_NS announces the fingerprint of its operation to the ranks it
  * waits for (control frame CALLED), once for each message. The receiver checks it like the
  * fingerprint of a message. This always finds the difference. If ranks called X and none of them
@@ -35,7 +35,7 @@
  *
  *   - operations below that number continue on all ranks;
  *   - operations from that number on fail on every rank that knows of the departure, and that rank
- *     aborts them on the others;
+ *     aborts them on the other ranks;
  *   - application messages to the detached rank fail unless it has already matched them
  *     (on_detached); its request for a matched message arrives before DETACHED, on the same lane;
  *   - application messages from the detached rank still arrive. A second notification follows them
@@ -190,7 +190,7 @@ bool nx_registry_on_control(nx_registry *hub, uint32_t peer, const void *data, s
 void nx_registry_on_finished(nx_registry *hub, uint32_t peer, uint32_t comm, uint8_t how);
 /* The link to |peer| is down: operations that can only wait for it fail. */
 void nx_registry_on_down(nx_registry *hub, uint32_t peer, nexar_err err, const char *why);
-/* |peer| has failed: operations that run on its groups fail; later ones fail at once. */
+/* |peer| has failed: operations that run on its groups fail; later ones fail immediately. */
 void nx_registry_on_failed(nx_registry *hub, uint32_t peer, nexar_err err, const char *why);
 /* The same for one group. The first reason counts. */
 void nx_group_break(nx_group *g, nexar_err err, const char *why);
@@ -204,7 +204,7 @@ NX_MUST_CHECK nexar_err nx_group_open(nx_group *g);
  * memory of |g| stays valid for ended runs that are not destroyed yet. */
 void nx_group_close(nx_group *g);
 
-/* This rank detaches from |g|: it starts nothing more there and notifies the others. */
+/* This rank detaches from |g|: it starts nothing more there and notifies the other ranks. */
 void nx_group_detach(nx_group *g, nx_departure how);
 /* Notifies |peer| alone, to which there is a link now. */
 void nx_group_detach_from_peer(const nx_group *g, uint32_t peer);
@@ -222,7 +222,7 @@ void nx_group_inquire(nx_group *g, uint32_t rank);
  * NEXAR_ENOMEM
  */
 NX_MUST_CHECK nexar_err nx_group_reserve(nx_group *g, uint32_t parts, uint32_t *number);
-/* Returns those of the |parts| of |number| that have not begun. */
+/* Returns the parts of |number|, of |parts|, that have not begun. */
 void nx_group_unreserve(nx_group *g, uint32_t number, uint32_t parts);
 
 static inline uint32_t nx_group_peer(const nx_group *g, uint32_t rank)
@@ -253,7 +253,7 @@ static inline nx_context nx_group_context(const nx_group *g)
     return (nx_context){.comm = g->comm, .kind = NX_KIND_COLL, .class = NX_CLASS_COLL};
 }
 
-/* |run| begins. It may fail at once because of frames that arrived before.  NEXAR_ENOMEM. */
+/* |run| begins. It may fail immediately because of frames that arrived before. NEXAR_ENOMEM. */
 NX_MUST_CHECK nexar_err nx_group_begin(nx_group *g, nx_run *run);
 void nx_group_end(nx_group *g, nx_run *run);
 /* Fails |run| if one of its messages had another fingerprint. */
@@ -264,12 +264,12 @@ void nx_group_forget(nx_group *g, uint32_t number, bool failed);
 /* The message and |*err| with which another rank has aborted operation |number|, which the engine
  * has not begun here. NULL: it is not aborted. */
 const char *nx_group_aborted(const nx_group *g, uint32_t number, nexar_err *err);
-/* Operation |number| (0: the next number, which is consumed) cannot begin here. Notifies the
- * others. */
+/* Operation |number| (0: the next number, which is consumed) cannot begin here. Notifies the other
+ * ranks. */
 void nx_group_give_up(nx_group *g, uint32_t number, nexar_err err, const char *why);
-/* Fails operation |number|, of one part, if the engine runs it, and notifies the others. */
+/* Fails operation |number|, of one part, if the engine runs it, and notifies the other ranks. */
 void nx_group_abort(nx_group *g, uint32_t number, nexar_err err, const char *why);
-/* Notifies the others that |part| of operation |number| has failed here. */
+/* Notifies the other ranks that |part| of operation |number| has failed here. */
 void nx_group_tell(nx_group *g, uint32_t number, uint32_t part, nexar_err err, const char *why);
 
 #endif /* NX_GROUP_H */

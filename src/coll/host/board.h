@@ -32,25 +32,25 @@
  * reason. The engine runs every later one: see 1, no rank completes it here. A failed rank is never
  * named on the board. A rank that ends an operation because of a failed rank reports only that it
  * ends. Each rank waits until it is notified of the failure itself (NEXAR_OK below). An error in a
- * later operation than one's own does not matter: the rank that reported it has completed this one,
- * so all have arrived, and have contributed everything.
+ * later operation than a rank's own does not affect that rank: the rank that reported it has
+ * completed this operation, so all ranks have arrived in it, and have contributed everything.
  *
- * Leaving.  A buffer returns to its owner when no rank accesses it any more, also after an error.
- * A rank that has seen all arrive checks |broken| before it accesses the memory of others.  A rank
- * that leaves a broken operation reports it (|left|); if it had seen all arrive, it waits until all
- * others have left, or have failed.  If it had not, then for some rank it found, in this order,
- * |broken| set and |seq| not. A rank that sees that one arrive finds |broken| set (all accesses are
- * sequentially consistent), and does not begin.
+ * Leaving. A buffer returns to its owner when no rank accesses it any more, also after an error. A
+ * rank that has seen all ranks arrive checks |broken| before it accesses the memory of other ranks.
+ * A rank that leaves a broken operation reports it (|left|). If it had seen all ranks arrive, it
+ * waits until all others have left, or have failed. If it had not, then for some rank it found, in
+ * this order, |broken| set and |seq| not. A rank that sees that one arrive finds |broken| set (all
+ * accesses are sequentially consistent), and does not begin.
  *
- * Sleeping.  A rank that waits for rank p reads p's |bell|, sets p's |asleep|, polls once more, and
- * sleeps on the bell (futex) while it has that value.  After publishing, p loads its |asleep|; if
- * set, p clears it, changes the bell, and wakes all.  All accesses are sequentially consistent:
- * either the sleeper sees what was published, or p sees the flag.  If p has cleared the flag before
- * it was set, what it had published was there before too.  No rank makes a system call while none
- * sleeps. If a process is killed before it wakes the others, its links report the failure.
+ * Sleeping. A rank that waits for rank p reads p's |bell|, sets p's |asleep|, polls once more, and
+ * sleeps on the bell (futex) while it has that value. After publishing, p loads its |asleep|; if
+ * set, p clears it, changes the bell, and wakes all. All accesses are sequentially consistent:
+ * either the sleeper sees what was published, or p sees the flag. If p has cleared the flag before
+ * it was set, p's publication preceded that too. No rank makes a system call while none sleeps. If
+ * a process is killed before it wakes the others, its links report the failure.
  *
- * Values written by others are never trusted: no length or index is taken from the board, nor its
- * size once it was validated (nx_board_is).
+ * Values written by other ranks are never trusted: no length or index is taken from the board, nor
+ * its size once it was validated (nx_board_is).
  *
  * Damage. A faulty process may overwrite the board. Every cell above has one writer, its owner,
  * which keeps a copy (nx_board_copy); each rank owns its bit of |broken|, the first rank owns the
@@ -97,7 +97,7 @@ typedef struct nx_board_slot {
     _Alignas(NX_BOARD_LINE) _Atomic uint64_t seq;
     _Atomic uint64_t mark[2];
     _Atomic uint32_t declines;
-    uint32_t lends : 2;    /* nx_lends: what it brings stands elsewhere */
+    uint32_t lends : 2;    /* nx_lends: its input is elsewhere */
     uint32_t took_ns : 30; /* time of its previous operation: path_choice.h; 0: not reported */
     uint8_t data[NX_BOARD_ROOM];
 } nx_board_slot;
@@ -123,7 +123,7 @@ typedef struct nx_board_rank {
 
 typedef enum nx_board_ready {
     NX_BOARD_NOT_READY,
-    NX_BOARD_SLOTS, /* it cannot read the memory of all others */
+    NX_BOARD_SLOTS, /* it cannot read the memory of all other ranks */
     NX_BOARD_READS  /* it can */
 } nx_board_ready;
 
@@ -187,14 +187,14 @@ typedef enum nx_episode_end {
     NX_EPISODE_ENGINE, /* no rank completes it here */
     NX_EPISODE_BROKEN, /* nx_episode_trouble says why */
     NX_EPISODE_LATE,   /* the deadline has passed */
-    NX_EPISODE_DAMAGED /* |self->damaged| says what */
+    NX_EPISODE_DAMAGED /* |self->damaged| names the cell */
 } nx_episode_end;
 
 /* In order of operation numbers: the rank begins |number| here, or by the engine. */
 void nx_board_begun(nx_board *b, nx_board_self *self, uint32_t rank, uint64_t number);
 void nx_board_engine(nx_board *b, nx_board_self *self, uint32_t rank, uint64_t number);
 
-/* |rank| has mapped the board; whether it can read the memory of all others. */
+/* |rank| has mapped the board; returns whether it can read the memory of all other ranks. */
 void nx_board_mapped(nx_board *b, nx_board_self *self, uint32_t rank);
 void nx_board_ready_as(nx_board *b, nx_board_self *self, uint32_t rank, nx_board_ready how);
 
@@ -220,7 +220,7 @@ nx_episode_end nx_episode_all_here(const nx_episode *t);
 uint32_t nx_episode_odd_one(const nx_episode *t, const uint64_t mark[2], uint64_t its[2]);
 
 /* This rank has reached |step| of the operation, from 1 to NX_EPISODE_DONE, rising; waits until all
- * have. */
+ * ranks have. */
 enum { NX_EPISODE_STEP_BITS = 20, NX_EPISODE_DONE = (1 << NX_EPISODE_STEP_BITS) - 1 };
 nx_episode_end nx_episode_all_at(const nx_episode *t, uint32_t step);
 /* Its halves: reports the step; waits until |rank| has reached |step|. */
@@ -233,8 +233,8 @@ bool nx_episode_is_out(const nx_episode *t, uint32_t rank);
 /* Whether |rank| has reached NX_EPISODE_DONE. */
 bool nx_episode_is_done(const nx_episode *t, uint32_t rank);
 
-/* Operation |number| has failed on |rank|, which may be in it or about to begin it: all others
- * fail.  Once per rank: the first counts. */
+/* Operation |number| has failed on |rank|, which may be in it or about to begin it: it fails on all
+ * other ranks. Once per rank: the first counts. */
 void nx_board_break(nx_board *b, nx_board_self *self, uint32_t rank, uint64_t number, nexar_err err,
                     const char *why);
 /* Why the operation is broken. NEXAR_OK, here and there: the whole group is broken, and its ranks

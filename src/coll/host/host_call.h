@@ -1,6 +1,6 @@
 /*
- * host_call.h - one collective call of one rank, executed on the board or in the memory of the
- * others.
+ * host_call.h - one collective call of one rank, executed on the board or in the memory of other
+ * ranks.
  *
  * Methods, chosen by what all ranks know:
  *
@@ -16,11 +16,11 @@
  *           bits on all ranks again.  Work is divided equally between all ranks.
  *           Two waits; one more if a part that another rank has reduced is read.  For
  *           buffers in arenas, and for kinds that cannot be cut in pieces.
- *   either  for lengths that fit in slots, but for which reads pay if nothing has to be
- *           copied.  A rank whose buffers are in its arena (nexar_alloc) publishes their
- *           addresses, the others copy their input.  If all have published addresses: reads.
- *           If only some have, these copy theirs now, and all wait once more: slots.  Where
- *           reading is currently faster even by the kernel, all publish: path_choice.h.
+ *   either for lengths that fit in slots, but for which reads pay if nothing has to be copied. A
+ *           rank whose buffers are in its arena (nexar_alloc) publishes their addresses; the other
+ *           ranks copy their input. If all ranks have published addresses: reads. If only some
+ *           have, these copy theirs now, and all wait once more: slots. Where reading is currently
+ *           faster even by the kernel, all publish: path_choice.h.
  *   blocks  the v forms, whose lengths not all ranks know: each rank copies what
  *           others get from it, or publishes its address if it is long, with the offset and
  *           the length of each block, and what it expects of others; all compare these
@@ -29,8 +29,8 @@
  * A bucket is one vector in many tensors.  For reads, a rank publishes the address of its list of
  * tensors; each reads the lines of it that it needs.
  *
- * A hook, allreduce_rs_ag: the parts are the shards of that call.  A rank reduces its own in place,
- * calls the hook, and then the others get it.
+ * A hook, allreduce_rs_ag: the parts are the shards of that call. A rank reduces its own part in
+ * place and calls the hook; then the other ranks get the part.
  *
  * Pull and push. The kernel reads the memory of another rank. It is written only where it is mapped
  * here: in the arena of its owner (remote_memory.h). Each rank publishes with its buffers which
@@ -106,7 +106,7 @@ typedef struct nx_host_call {
                     none */
     nx_bucket *bucket; /* the tensors, where they are walked; NULL: they are not */
 
-    bool working; /* others may be at work in this rank's memory */
+    bool working; /* other ranks may access this rank's memory */
 
     size_t off, len; /* of each block: the piece that is on the board, in elements */
     uint32_t turns;  /* that were completed */
@@ -114,10 +114,10 @@ typedef struct nx_host_call {
     /* The result, besides that of the episode. */
     uint32_t odd; /* a rank whose fingerprint differs ... */
     nx_mark its;  /* ... and it; the size: none */
-    uint32_t who; /* copying from or to |who| has failed with ... */
+    uint32_t who; /* a copy from or to |who| has failed with ... */
     int code;     /* ... this errno; 0: none has */
     bool nomem;   /* this rank is out of memory */
-    bool uneven;  /* |who| has a tensor of |theirs| elements where |ours| are expected */
+    bool uneven;  /* |who| has a tensor of |theirs| elements instead of |ours| */
     size_t theirs, ours;
     bool apart;         /* blocks: one is not as long as is expected: ... */
     nx_uneven lengths;  /* ... this; on all ranks, and nothing was done */
@@ -142,13 +142,13 @@ nx_part nx_host_call_part(const nx_host_call *s, size_t count, uint32_t rank);
  * |hook_err| the caller must break the board.
  */
 nx_episode_end nx_host_call_run(nx_host_call *s);
-/* Frees its memory.  After the caller has notified the others of an error. */
+/* Frees its memory. After the caller has notified the other ranks of an error. */
 void nx_host_call_done(nx_host_call *s);
 /*
  * A call that let other ranks access this rank's memory (|working|) has failed here, and this was
  * reported. Waits until the other ranks have left the call too, or have failed, so that no rank
  * writes to the buffers after they return to their owner. At most NX_HOST_CALL_PATIENCE_NS: returns
- * a rank that has not left; the size: all have.
+ * a rank that has not left; the size: all ranks have left.
  */
 #define NX_HOST_CALL_PATIENCE_NS UINT64_C(10000000000)
 uint32_t nx_host_call_await_others(const nx_host_call *s);
@@ -187,8 +187,8 @@ size_t nx_by_board_piece(const nx_coll_call *call, bool roomy, uint32_t size);
 /* The piece from |off| on: copies this rank's, and reads what it needs of all. */
 void nx_by_board_bring(const nx_host_call *s, void *to);
 void nx_by_board_take(const nx_host_call *s);
-/* Whether it is an allreduce in parts; then instead of take: reduces the own part and, when all
- * have done that, reads the others.  False: the hook has failed. */
+/* Whether it is an allreduce in parts. If so, instead of take: reduces the own part and, when all
+ * ranks have done that, reads the others. False: the hook has failed. */
 bool nx_by_board_parts(const nx_host_call *s);
 bool nx_by_board_reduce_part(nx_host_call *s);
 void nx_by_board_take_parts(const nx_host_call *s);
@@ -217,7 +217,7 @@ bool nx_bucket_pull(nx_host_call *s, uint32_t owner);
 
 /* Before arriving.  False: this rank cannot take part; the engine must run it. */
 bool nx_blocks_bring(nx_host_call *s, uint8_t *to);
-/* All have arrived: whether each gets the lengths that it expects.  False: see |apart|. */
+/* All ranks have arrived: whether each receives the lengths that it expects. False: see |apart|. */
 bool nx_blocks_fit(nx_host_call *s);
 /* All have arrived: whether any of them has published an address instead of copying. */
 bool nx_blocks_lent(const nx_host_call *s);

@@ -7,12 +7,12 @@
  * later runs an operation by the engine that others begin on the board, and these follow it
  * (board.h).
  *
- * One operation of a communicator is on the board at a time: another thread waits.  It takes the
- * group's next number, like all others.
+ * One operation of a communicator is on the board at a time: another thread waits. It takes the
+ * group's next number, like all operations.
  *
- * Damage (board.h) fails the operation on the board with NEXAR_EPROTO. The others of the group are
- * notified that it, and the previous one on the board, have failed; those that have completed them
- * ignore that.  The engine runs later operations.
+ * Damage (board.h) fails the operation on the board with NEXAR_EPROTO. The other ranks of the group
+ * are notified that it, and the previous operation on the board, have failed; a rank that has
+ * completed them ignores that. The engine runs later operations.
  *
  * Called with the loop's lock held, unless noted.
  */
@@ -30,7 +30,7 @@ typedef struct nx_host_coll_config {
     uint64_t token;  /* random */
     nx_wait_policy waits;
     uint64_t check_ns; /* period of the check for damage: board.h */
-    bool no_reading;   /* as if the memory of others could not be read */
+    bool no_reading;   /* as if the memory of other ranks could not be read */
     /* The process of |rank|, which reports the id |pid|: one reference.  NULL: it cannot be pinned,
      * and its memory is not read.  With the lock. */
     nx_pidfd *(*process)(void *ctx, uint32_t rank, int64_t pid);
@@ -58,7 +58,7 @@ typedef struct nx_host_coll_now {
 
 /*
  * Runs it, without the lock; |*err| is its result, |*was| describes the operation. False: the
- * engine must run it, with |*number|, at once, before the lock is released.
+ * engine must run it, with |*number|, immediately, before the lock is released.
  */
 bool nx_host_coll_run(nx_host_coll *d, const nx_coll_call *call, uint32_t *number, nexar_err *err,
                       nx_host_coll_now *was);
@@ -76,7 +76,8 @@ bool nx_host_coll_has(const nx_host_coll *d, uint32_t number);
 void nx_host_coll_engine(nx_host_coll *d, uint32_t number);
 /* The operation on the board was aborted by a rank that may never arrive in it. */
 void nx_host_coll_on_abort(nx_host_coll *d, nexar_err err, const char *why);
-/* This rank starts nothing more: others, which would wait for it on the board, use the engine. */
+/* This rank starts nothing more: other ranks, which would wait for it on the board, use the engine.
+ */
 void nx_host_coll_part(nx_host_coll *d);
 /* |rank| is down. */
 void nx_host_coll_on_down(nx_host_coll *d, uint32_t rank, nexar_err err, const char *why);

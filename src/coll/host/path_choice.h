@@ -55,11 +55,11 @@ void nx_path_choice_undo(nx_path_choice *t);
 void nx_path_choice_end(nx_path_choice *t, unsigned way, uint64_t ns);
 /* The time that this rank publishes with the next operation; 0: none. */
 uint32_t nx_path_choice_time(const nx_path_choice *t);
-/* During that one: the longest published time; 0: not all have published. */
+/* During that operation: the longest published time; 0: some ranks have not published. */
 void nx_path_choice_record(nx_path_choice *t, uint32_t longest_ns);
 
-/* Whether others can read |len| bytes at |at|: false for device memory.  Asks the kernel unless it
- * is the memory of the last call for |which|, 0 or 1. */
+/* Whether other ranks can read |len| bytes at |at|: false for device memory. Asks the kernel unless
+ * it is the memory of the last call for |which|, 0 or 1. */
 bool nx_path_choice_readable(nx_path_choice *t, int which, const void *at, size_t len);
 
 #endif /* NX_PATH_CHOICE_H */

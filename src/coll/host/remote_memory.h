@@ -1,9 +1,9 @@
 /*
  * remote_memory.h - memory of another rank of this host.
  *
- * The kernel reads the memory of others (process_vm_readv) and never writes it.  It is written only
- * in the arena of its owner (nexar_alloc) if that is mapped here: the mapping stays valid memory of
- * the owner, even after its process has exited.
+ * The kernel reads the memory of other processes (process_vm_readv) and never writes it. It is
+ * written only in the arena of its owner (nexar_alloc) if that is mapped here: the mapping stays
+ * valid memory of the owner, even after its process has exited.
  *
  * A read names a process by its id.  After each read the pidfd of the rank's process is checked. If
  * that process has exited, its id may have been reused meanwhile, and what was read is discarded

@@ -48,7 +48,7 @@ typedef struct nx_piece {
 typedef struct nx_cursor {
     const nx_region *region;
     size_t off;  /* elements into the region */
-    size_t left; /* elements still to come */
+    size_t left; /* remaining elements */
     size_t elem_size;
 } nx_cursor;
 

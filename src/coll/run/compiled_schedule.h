@@ -4,9 +4,9 @@
  * A compiled schedule also lists, for each step, the steps that depend on it. In some operations a
  * rank could complete without having heard, directly or indirectly, from every other rank: the root
  * of a broadcast, the leaves of a reduce, the first ranks of a scan. They get a concurrent
- * dissemination of empty messages, which finds a rank that called something else before any rank
- * returns. It ends before the data does on all but the shortest calls. On these, the data itself
- * uses the same pairs where the algorithm can (nx_choice.hears).
+ * dissemination of empty messages, which finds a rank that called a different operation before any
+ * rank returns. It ends before the data does on all but the shortest calls. On these, the data
+ * itself uses the same pairs where the algorithm can (nx_choice.hears).
  */
 #ifndef NX_COMPILED_SCHEDULE_H
 #define NX_COMPILED_SCHEDULE_H

@@ -2,7 +2,7 @@
  * run.h - the execution of one collective: a compiled schedule on bound memory, over msg.
  *
  * A step starts when its dependencies are done. Receives are posted as soon as their target may be
- * written, so fragments go straight into it and are reduced on arrival. Sends read the bound
+ * written, so fragments go directly into it and are reduced on arrival. Sends read the bound
  * memory. Local steps run between messages, a few MiB at a time, so that a long copy does not delay
  * the network.
  *
@@ -98,7 +98,7 @@ void nx_run_begin(nx_run *run);
 /* The hook has returned |err|. */
 void nx_run_called(nx_run *run, nexar_err err);
 
-/* Fails it with |err| and a message; with |tell| also on the other ranks. The first error
+/* Fails the run with |err| and a message; with |tell| also on the other ranks. The first error
  * counts. */
 void nx_run_fail(nx_run *run, bool tell, nexar_err err, const char *format, ...)
     __attribute__((format(printf, 4, 5)));

@@ -13,7 +13,7 @@
  *  E2  The frames of one identity are delivered in order of arrival.
  *  E3  A frame is delivered at most once.
  *  E4  Nothing is kept for, or delivered to, a communicator that is closed.
- *  E5 No frame is lost silently. It is delivered, or its identity is closed, or nx_early_keep
+ *  E5  No frame is lost silently. It is delivered, or its identity is closed, or nx_early_keep
  *      reports that it was not kept. Or it is older than the creation of any communicator takes
  *      (NX_EARLY_STALE_NS) and another frame replaced it.
  *

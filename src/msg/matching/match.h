@@ -11,7 +11,7 @@
  * a receive looks once, in the table of its form, whose queues are in order of arrival. All
  * operations take constant time, with 10 000 items as with one.
  *
- * Items are the caller's memory. No operation fails: tables that cannot grow get slower.
+ * Items are the caller's memory. No operation fails: a table that cannot grow becomes slower.
  *
  * Invariants
  *  - no posted receive matches a held message, provided the caller calls nx_match_arrive before
