@@ -96,9 +96,15 @@ static nexar_err run_to_end(nx_state_parts *p, nx_run *run)
     return err;
 }
 
+nexar_err nx_state_error(nexar_err err, const char *why)
+{
+    return (err == NEXAR_OK) ? NEXAR_OK : nx_fail(err, "%s", why);
+}
+
 nexar_err nx_state_parts_run(nx_state_parts *p, nx_coll_call *call)
 {
     nx_loop *loop = p->inc->world->loop;
+    char why[NX_ERROR_ROOM];
     nexar_err err;
     nx_run *run;
 
@@ -108,9 +114,10 @@ nexar_err nx_state_parts_run(nx_state_parts *p, nx_coll_call *call)
     err = nx_run_make(&run, &p->inc->group, call, p->number);
     if (err == NEXAR_OK) {
         err = run_to_end(p, run);
+        (void)nx_sentence(why, sizeof(why), "%s", nexar_last_error());
         nx_loop_kick(loop);
         nx_loop_unlock(loop);
-        return err;
+        return nx_state_error(err, why);
     }
     nx_loop_unlock(loop);
     return nx_state_parts_give_up(p, err);

@@ -28,4 +28,8 @@ nexar_err nx_state_parts_give_up(nx_state_parts *p, nexar_err err);
 /* The operation is over. */
 void nx_state_parts_end(nx_state_parts *p);
 
+/* The error |err| with the sentence |why|: callbacks that the loop runs on this thread leave
+ * sentences of their own. */
+nexar_err nx_state_error(nexar_err err, const char *why);
+
 #endif /* NX_STATE_PARTS_H */

@@ -404,12 +404,6 @@ static nexar_err run_parts(sync_call *s, nx_state_parts *p)
     return ((err == NEXAR_OK) && (s->plan.differed > 0)) ? distribute(s, p) : err;
 }
 
-/* The error |err| with |why|, whatever callbacks have failed on this thread meanwhile. */
-static nexar_err again(nexar_err err, const char *why)
-{
-    return (err == NEXAR_OK) ? NEXAR_OK : nx_fail(err, "%s", why);
-}
-
 static nexar_err attempt(sync_call *s, nx_incarnation *inc)
 {
     char why[NX_ERROR_ROOM];
@@ -424,7 +418,7 @@ static nexar_err attempt(sync_call *s, nx_incarnation *inc)
     err = (err == NEXAR_OK) ? run_parts(s, &parts) : nx_state_parts_give_up(&parts, err);
     (void)nx_sentence(why, sizeof(why), "%s", nexar_last_error());
     nx_state_parts_end(&parts);
-    return again(err, why);
+    return nx_state_error(err, why);
 }
 
 /* ---- the common result ------------------------------------------------------------------ */
@@ -494,14 +488,15 @@ static nexar_err conclude(const sync_call *s, nx_incarnation *inc, nexar_err err
     const bool automatic = nx_recovery_is_automatic(inc->world);
 
     if (agrees(s, err)) {
-        return automatic ? nx_retry_conclude(inc, NAME, again(err, why)) : agree(inc, err, why);
+        return automatic ? nx_retry_conclude(inc, NAME, nx_state_error(err, why))
+                         : agree(inc, err, why);
     }
     if (!automatic && ((err == NEXAR_EPEER) || (err == NEXAR_EREVOKED))) {
         const nx_agreement_input input = input_of(err);
 
         nx_agreement_oppose(inc, &input);
     }
-    return again(err, why);
+    return nx_state_error(err, why);
 }
 
 static nexar_err run_for_retry(const nx_coll_args *a, void *arg, bool *begun)
@@ -526,10 +521,11 @@ static nexar_err run_once(sync_call *s)
     nx_loop_lock(loop);
     err = conclude(s, inc, err, why);
     err = nx_recovery_after(inc, err);
+    (void)nx_sentence(why, sizeof(why), "%s", nexar_last_error());
     nx_loop_kick(loop);
     nx_incarnation_release(inc);
     nx_loop_unlock(loop);
-    return err;
+    return nx_state_error(err, why);
 }
 
 static nexar_err run_until_done(sync_call *s)
