@@ -200,7 +200,7 @@ static void compare(run *r, const row *rows, size_t n)
 enum { SINGLES = 4, BETWEEN = SINGLES, RANKS };
 static const char *const words[] = {"rtt", "rate", "one", "both", "between", "ranks"};
 
-/* One figure for a whole second or more, for a profile. */
+/* Measures one figure for at least a second, for a profile. */
 static void single(run *r, size_t word)
 {
     static const figure what[SINGLES] = {RTT, RATE, ONE, BOTH};

@@ -82,8 +82,8 @@ static const struct {
 
 /* ---- measuring ----------------------------------------------------------- */
 
-/* Of this thread: a cold pass is about as long as a time slice, so on a busy machine wall time
- * would charge other processes to one rival only. */
+/* CPU time of this thread: a cold pass is about as long as a time slice. On a busy machine wall
+ * time would charge other processes to one rival only. */
 static double cpu_seconds(void)
 {
     struct timespec t;

@@ -3,10 +3,10 @@
  *
  *     word_bench
  *
- * Prints one line: nanoseconds for a word from one core to the other, and GB per second of a copy
- * of data that the other core has just written. A hypervisor may move virtual cores: figures from
- * before and after a move are not comparable. Takes about 20 ms. With one core both figures are
- * 0.
+ * Prints one line: nanoseconds for a word from one core to the other, and the bandwidth (GB/s) of
+ * copying data that the other core has just written. A hypervisor may move virtual cores: figures
+ * from before and after a move are not comparable. Takes about 20 ms. With one core both figures
+ * are 0.
  */
 #include <pthread.h>
 #include <sched.h>

@@ -25,7 +25,7 @@ typedef struct nx_log_limit {
 /* The number of lines suppressed in a second that has passed at |now_ns|; each is counted once. 0:
  * none, or it has not passed. */
 unsigned nx_log_limit_missing(nx_log_limit *l, uint64_t now_ns);
-/* When a count is due; UINT64_MAX: nothing is suppressed. */
+/* The time when a count is due; UINT64_MAX: nothing is suppressed. */
 uint64_t nx_log_limit_due(const nx_log_limit *l);
 /* Whether one more line may be written. False: the line is counted as suppressed. */
 bool nx_log_limit_allows(nx_log_limit *l, uint64_t now_ns);

@@ -1,11 +1,11 @@
 /*
  * device.h - memory that the CPU cannot address, behind an adapter.
  *
- * An nx_device is a checked copy of an adapter's table, with the staging memory of one communicator
- * (staging.h). Its primitives are what upper layers do with device memory. Each works with any
- * subset of the adapter's optional functions, blocks until the device has completed the work, and
- * may be called concurrently from any thread; none takes a lock of the loop. Each gets the stream
- * of its operation.
+ * An nx_device is a checked copy of an adapter's table, with the staging memory of one
+ * communicator (staging.h). Its primitives are what upper layers do with device memory. Each
+ * works with any subset of the adapter's optional functions and blocks until the device has
+ * completed the work. Each may be called concurrently from any thread; none takes a lock of the
+ * loop. Each gets the stream of its operation.
  *
  * Any result of the adapter but NEXAR_OK becomes NEXAR_EDEVICE, with a message that names the
  * adapter, the function and its result. After an error the target is undefined.

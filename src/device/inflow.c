@@ -22,7 +22,7 @@ static void finish_if_over(nx_inflow *in)
     }
 }
 
-/* On a thread of the worker, or of the caller that could not hand it over. */
+/* Runs on a thread of the worker, or on the caller's thread if the submission failed. */
 static void chunk_work(nx_job *job)
 {
     nx_chunk *chunk = nx_list_entry(job, nx_chunk, job);

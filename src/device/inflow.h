@@ -1,10 +1,10 @@
 /*
  * inflow.h - an incoming message to device memory.
  *
- * Fragments are copied into chunks on arrival. A thread of the worker copies a full or final chunk
- * to the device while the network continues. If all chunks are in use, the oldest partial one is
- * sent off as it is, and the receiving thread copies the fragment to the device at once. So a
- * device slower than the network throttles the network, and memory stays bounded.
+ * Fragments are copied into chunks on arrival. A thread of the worker copies a full or final
+ * chunk to the device while the network continues. If all chunks are in use, the oldest partial
+ * chunk is submitted as it is. The receiving thread then copies the fragment to the device
+ * itself. So a device slower than the network throttles the network, and memory stays bounded.
  *
  * Every function but |apply| is called with the loop's lock held.
  */

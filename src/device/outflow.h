@@ -40,7 +40,8 @@ struct nx_outflow {
     /* The first |len| bytes, or those requested by nx_outflow_next, are available; perhaps from
      * inside that call. Or |err| and |why| are set. */
     void (*on_ready)(nx_outflow *out, const void *host, size_t len);
-    /* After nx_outflow_end, when no thread uses it any more; perhaps from inside that call. */
+    /* Called after nx_outflow_end, when no thread uses |out| any more; perhaps from inside that
+     * call. */
     void (*on_idle)(nx_outflow *out);
 
     /* The first error; valid in on_ready. */

@@ -1,6 +1,6 @@
 /*
- * paths_test.c - every usable path agrees with the portable path bit for bit, at every small
- * length and alignment, also in place, and writes no other byte.
+ * paths_test.c - every usable path agrees with the portable path bit for bit. Covers every small
+ * length and alignment, in-place calls, and writes outside the target.
  */
 #include "unit.h"
 

@@ -59,8 +59,8 @@ void nx_rpc_close(nx_rpc *rpc, nx_event *done);
 void nx_rpc_end(nx_rpc *rpc);
 /* Joins the threads; no handler may run. Not with the lock held. NULL is allowed. */
 void nx_rpc_stop(nx_rpc *rpc);
-/* After nx_rpc_end, nx_rpc_stop and nx_msg_destroy, when no transport holds anything.
- * NULL is allowed. */
+/* Call it after nx_rpc_end, nx_rpc_stop and nx_msg_destroy, when no transport holds a part of
+ * |rpc|. NULL is allowed. */
 void nx_rpc_destroy(nx_rpc *rpc);
 
 /* |peer| has gone down (on_peer_down of msg). */

@@ -163,7 +163,7 @@ nexar_err nx_rpc_reply(nexar_rpc *call, const void *data, size_t bytes)
 
 /* ---- handlers ------------------------------------------------------------------------ */
 
-/* On a thread of the worker, without the lock. */
+/* Runs on a thread of the worker, without the lock. */
 static void work(nx_job *job)
 {
     nexar_rpc *call = nx_list_entry(job, nexar_rpc, job);

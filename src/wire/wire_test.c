@@ -238,7 +238,7 @@ static void test_a_text_that_does_not_fit_or_is_foul_is_empty(void **state)
     }
 }
 
-/* Under ASan this is the proof that no garbage reads past its end. */
+/* Under ASan this shows that decoding random bytes never reads past their end. */
 static void test_garbage_never_leaves_its_bounds(void **state)
 {
     nx_random_seeded random;

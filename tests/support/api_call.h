@@ -11,8 +11,8 @@ void nxt_api_use_device(nxt_sim_device *d);
 
 typedef struct nxt_api_op nxt_api_op;
 
-/* Draws the case |seed| of |kind| for the size of |comm|, the same on all ranks, and makes the
- * call, blocking or with a request, depending on the seed. */
+/* Draws the case |seed| of |kind| for the size of |comm|, the same on all ranks. Makes the call,
+ * blocking or with a request, depending on the seed. */
 nxt_api_op *nxt_api_begin(nexar_comm *comm, nx_coll_kind kind, uint64_t seed);
 /* Waits for the operation and compares the result with the oracle. NULL: correct; otherwise a
  * message. */

@@ -2,7 +2,7 @@
 #ifndef NXT_CONFORMANCE_PRESS_H
 #define NXT_CONFORMANCE_PRESS_H
 
-/* For cmocka; |*state| is the harness. */
+/* A test for cmocka; |*state| is the harness. */
 void nxt_test_a_receiver_that_stands_still_holds_the_sender_back(void **state);
 
 #endif /* NXT_CONFORMANCE_PRESS_H */

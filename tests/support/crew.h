@@ -20,8 +20,8 @@ void nxt_crew_lose(nxt_crew *c, uint64_t ranks);
  * reported as a failure. */
 void nxt_crew_await(nexar_comm *w, int left);
 
-/* Runs |n| processes of |body|: all but those of |left| are killed, and these come to the same
- * in |history|, by id. */
+/* Runs |n| processes of |body|. Checks that all processes but those in |left| are killed, and
+ * that the entries of the survivors in |history|, by id, are equal. */
 void nxt_crew_run(int n, void (*body)(int rank, int join_fd, void *arg), const nxt_crew *left,
                   const _Atomic uint64_t *history);
 

@@ -138,7 +138,7 @@ bool nxt_fewer_is_right(const nxt_fewer *f, uint64_t who)
     memcpy(want, f->before, len * sizeof(*want));
     if (sums) {
         expect_sums(f, want, who);
-        len = nxt_call_block(c, f->me, f->me).len; /* an in-place input is otherwise overwritten */
+        len = nxt_call_block(c, f->me, f->me).len; /* in place, the rest is undefined */
     } else if (scatters) {
         const nx_span block = nxt_call_block(c, c->root, f->me);
 

@@ -130,7 +130,7 @@ nexar_comm *nxt_procs_join(int rank, int join_fd, const char *const settings[])
     return w;
 }
 
-/* Waits until all of |ranks| have stopped. */
+/* Stops |ranks| and waits until all have stopped. */
 static void halt(const nxt_procs *p, unsigned ranks)
 {
     for (int rank = 0; rank < p->n; rank++) {

@@ -4,8 +4,8 @@
  * Steps of all ranks are numbered through: |base[r] + i| is step i of rank r.
  *
  * Memory is divided into *cells*: the largest pieces of a space inside which no reference of the
- * schedule begins or ends (or single elements if there are not more of them). Two references
- * share memory exactly if they share a cell.
+ * schedule begins or ends. If a space has no more elements than possible pieces, its cells are
+ * single elements. Two references share memory exactly if they share a cell.
  */
 #ifndef NXT_SCHED_PLAN_H
 #define NXT_SCHED_PLAN_H

@@ -22,7 +22,7 @@
 
 enum { TEMPORARY_ROOM = 32, ATTEMPTS = 16 };
 
-/* ---- sentences ----------------------------------------------------------------------- */
+/* ---- messages ----------------------------------------------------------------------- */
 
 static nexar_err cannot(const char *verb, const char *what, const char *path, int code)
 {

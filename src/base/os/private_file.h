@@ -2,8 +2,8 @@
  * private_file.h - files for secrets: complete, and readable by their owner only.
  *
  * A path may lie in a directory where other users can create names. Nothing that they create is
- * written to, followed or trusted: a symbolic link, a FIFO, a device and a file of another user are
- * rejected, and the message says what was found and what to do.
+ * written to, followed or trusted: a symbolic link, a FIFO, a device and a file of another user
+ * are rejected. The message says what was found and what to do.
  *
  * |what| names the file in messages: "the join file". Every function is thread-safe and blocks for
  * the disk.

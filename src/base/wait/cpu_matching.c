@@ -8,7 +8,7 @@ enum { NOBODY = -1 };
 
 typedef struct matching {
     const cpu_set_t *sets;
-    int64_t user[CPU_SETSIZE]; /* the rank that has the core; NOBODY */
+    int64_t user[CPU_SETSIZE]; /* the rank that has the core; NOBODY: free */
     bool seen[CPU_SETSIZE];    /* visited by the search for one rank */
 } matching;
 

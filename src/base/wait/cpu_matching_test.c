@@ -47,7 +47,7 @@ static void test_two_that_are_bound_to_the_same_core_share_it(void **state)
     assert_false(nx_cpu_matching_exists(sets, 3));
 }
 
-/* A rank that may use many cores yields to ranks that may not. */
+/* A rank that may use many cores leaves cores to bound ranks. */
 static void test_those_with_a_choice_make_room(void **state)
 {
     const cpu_set_t chain[4] = {cores(0, 3), cores(0, 2), cores(0, 1), cores(0, 0)};

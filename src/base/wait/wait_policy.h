@@ -16,9 +16,9 @@
  *  - A wait spins only while no other thread wants its core. The duration of a yield shows this:
  *    alone on a core it returns at once. Where ranks outnumber cores a wait yields between all
  *    polls.
- *  - A wait that continues, such as one for a long transfer, polls again after each arrival only if
- *    arrivals come in gaps shorter than a park.  Otherwise it parks at once: a poll costs CPU time
- *    that the transfer needs.
+ *  - A continuing wait, such as for a long transfer, polls again after an arrival only if the
+ *    gaps between arrivals are shorter than a park. Otherwise it parks at once: a poll costs CPU
+ *    time that the transfer needs.
  *
  * Times are arguments; only nx_wait_relax reads a clock.  No function blocks, allocates or fails.
  * An nx_wait and its history belong to one thread at a time.

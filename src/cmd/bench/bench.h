@@ -1,9 +1,9 @@
 /*
  * bench.h - the measurements of `nexar bench` and their output.
  *
- * bench.c reads the options and starts ranks, bench_ops.c has one row for each operation,
- * bench_check.c has the expected results, bench_run.c measures, bench_print.c prints the table
- * and the JSON, and bench_html.c the report.
+ * bench.c reads the options and starts ranks. bench_ops.c has one row for each operation,
+ * bench_check.c the expected results. bench_run.c measures. bench_print.c prints the table and
+ * the JSON, bench_html.c the report.
  *
  * The time of an operation is the time of its slowest rank. A barrier, which is not measured,
  * precedes each iteration. The median of all iterations counts. Sizes are bytes of the vector

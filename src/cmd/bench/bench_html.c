@@ -13,7 +13,7 @@
 #include "cmd/plan/svg.h"
 #include "core/config/config.h"
 
-/* Of a picture, in pixels. */
+/* The dimensions of a picture, in pixels. */
 enum { WIDTH = 560, HEIGHT = 360, LEFT = 84, RIGHT = 24, TOP = 56, BOTTOM = 54 };
 
 enum { CURVES = 3 };

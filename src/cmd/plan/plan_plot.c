@@ -7,7 +7,7 @@
 #include "plan.h"
 #include "svg.h"
 
-/* All in pixels. */
+/* Dimensions in pixels. */
 enum {
     HEAD = 66,  /* of the picture: title and network */
     TITLE = 30, /* of a panel in a picture of several */

@@ -278,7 +278,7 @@ static unsigned read_opcode(const char *name, code *out)
     return 0;
 }
 
-/* One statement, without its semicolon. */
+/* Parses one statement, without its semicolon. */
 static bool read_statement(nxt_ptx_entry *entry, char *text)
 {
     code *c = &entry->codes[entry->ncode];

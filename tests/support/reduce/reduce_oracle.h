@@ -10,7 +10,7 @@
 
 #include <nexar.h>
 
-/* All on bits, as nxt_get() gives them. */
+/* Operands and result are bits, as returned by nxt_get(). */
 uint64_t nxt_oracle(nexar_dtype dtype, nexar_op op, uint64_t a, uint64_t b);
 uint64_t nxt_oracle_quotient(nexar_dtype dtype, uint64_t a, uint32_t divisor);
 bool nxt_is_float(nexar_dtype dtype);

@@ -50,7 +50,7 @@ typedef enum nx_agent_kind {
     NX_AGENT_INPUT_END,
     NX_AGENT_PING,
     NX_AGENT_READY = 64,
-    NX_AGENT_REFUSED, /* a sentence */
+    NX_AGENT_REFUSED, /* a message */
     NX_AGENT_STARTED, /* rank, pid */
     NX_AGENT_OUTPUT,  /* rank, stream (1: stdout, 2: stderr), bytes */
     NX_AGENT_ENDED,   /* rank, code, or NX_AGENT_KILLED + signal */

@@ -66,7 +66,7 @@ void nx_agent_link_turn(nx_agent_link *link, const struct pollfd polls[NX_AGENT_
 /* The process has exited: reads its remaining output. */
 void nx_agent_link_exited(nx_agent_link *link, const siginfo_t *info, nx_agent_on_frame *on_frame,
                           void *ctx);
-/* When nx_agent_link_turn is to be called although no descriptor is ready; UINT64_MAX: never. */
+/* When nx_agent_link_turn must be called without a ready descriptor; UINT64_MAX: never. */
 uint64_t nx_agent_link_due(const nx_agent_link *link);
 /* Declares the host lost, with that reason. */
 void nx_agent_link_lose(nx_agent_link *link, const char *format, ...)

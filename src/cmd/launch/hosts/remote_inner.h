@@ -54,7 +54,7 @@ uint64_t nx_remote_due(const nx_remote_job *r);
 
 /* ---- remote_carry.c ------------------------------------------------------------------ */
 
-/* With an nx_remote_job as ctx. */
+/* The functions of remote_carry.c, with an nx_remote_job as ctx. */
 extern const nx_ranks_far nx_remote_ops;
 
 #endif /* NX_REMOTE_INNER_H */

@@ -31,7 +31,7 @@ static bool in_step(void)
            !(nx_parse_uint(text, &step) && ((step == interactive) || (step == batch)));
 }
 
-/* One node needs no list: its name is the list. */
+/* Whether this machine is the only node of the allocation: then the list is its name. */
 static bool only_here(const char *nodes)
 {
     nx_host_list list = {0};

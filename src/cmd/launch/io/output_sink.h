@@ -30,7 +30,7 @@ void nx_output_sink_bytes(nx_output_sink *s, const char *bytes, size_t len);
 bool nx_output_sink_waits(const nx_output_sink *s);
 bool nx_output_sink_full(const nx_output_sink *s);
 
-/* To be called when |to| can be written (poll says so): does not block then. */
+/* Call it when poll reports |to| as writable: it does not block then. */
 void nx_output_sink_flush(nx_output_sink *s);
 
 /* Breaks the sink: |why| is an errno. */

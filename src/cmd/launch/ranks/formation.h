@@ -28,7 +28,7 @@ typedef struct nx_formation {
 
 /* For |n| ranks. NEXAR_ESYS, NEXAR_ENOMEM; then no nx_formation_fini is needed. */
 NX_MUST_CHECK nexar_err nx_formation_init(nx_formation *f, uint32_t n);
-/* After the seed has ended. */
+/* Call it after the seed has ended. */
 void nx_formation_fini(nx_formation *f);
 
 /* An nx_seed_config.on_event, with |f| as |ctx|: never blocks. A line for people goes to |notes|;

@@ -59,7 +59,8 @@ void nx_ranks_wish(nx_ranks *r, int number)
 
 /* ---- other signals ------------------------------------------------------------------- */
 
-/* No terminal of the ranks is a controlling one, so the kernel signals nobody: the caller does. */
+/* No terminal of the ranks is a controlling terminal, so the kernel signals no process: the
+ * caller does. */
 static void resize(nx_ranks *r)
 {
     const bool sized = nx_ranks_measure(r);
