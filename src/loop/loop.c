@@ -168,8 +168,8 @@ void nx_loop_kick(nx_loop *loop)
 }
 
 /* The eighth consecutive call starts a stream: a program that sends a few messages and then
- * computes has them sent immediately. A datagram over the loopback costs 7 us, whatever its size.
- */
+ * computes has them sent immediately. A datagram over the loopback costs 7 us, whatever its
+ * size. */
 enum { STREAM_AFTER = 8, STREAM_GAP_NS = 20000 };
 enum { HOLD_NS = 20000, HOLD_BYTES = 16384 };
 

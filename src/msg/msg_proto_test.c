@@ -89,8 +89,8 @@ static void data(nxt_net *net, uint64_t number, uint64_t off, size_t len)
     nxt_net_inject_data(net, 1, 0, nx_id_make(number, NX_CLASS_USER), off, zeros, len);
 }
 
-/* Expects that the link has failed for |why|, while node 1 continues with node 2 and with itself.
- */
+/* Expects that the link has failed for |why|, while node 1 continues with node 2 and with
+ * itself. */
 static void expect_end(nxt_net *net, const char *why)
 {
     char in[4] = "";

@@ -28,8 +28,8 @@ void nx_authority_destroy(nx_authority *a)
     nx_free(a);
 }
 
-/* Signs its own certificate: the authority may sign members (and no other authorities) and serve.
- */
+/* Signs its own certificate: the authority may sign members (and no other authorities) and
+ * serve. */
 static nexar_err sign_self(nx_authority *a)
 {
     int rc = gnutls_x509_crt_init(&a->crt);

@@ -117,8 +117,8 @@ static packet *pop(void)
     return top;
 }
 
-/* The time at which a packet of |len| bytes has passed the bottleneck to |h|; 0: its queue is full.
- */
+/* The time at which a packet of |len| bytes has passed the bottleneck to |h|; 0: its queue is
+ * full. */
 static uint64_t pass(host *h, size_t len)
 {
     const uint64_t now = now_ns();

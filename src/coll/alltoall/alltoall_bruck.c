@@ -26,8 +26,8 @@ static bool next_run(uint64_t bit, uint32_t size, uint64_t *first, uint64_t *end
     return true;
 }
 
-/* Copies between the positions that have |bit| and a packed buffer; returns the number of elements.
- */
+/* Copies between the positions that have |bit| and a packed buffer; returns the number of
+ * elements. */
 static size_t pack(nx_sched *s, const nx_coll *c, uint64_t bit, nx_ref blocks, nx_ref packed,
                    bool unpack)
 {

@@ -32,8 +32,7 @@ void nx_ring_reduce_scatter(nx_sched *s, const nx_ring *ring, uint32_t round, nx
 
 /* Distributes block |place| of every rank, which is at |own|, into the vector |out| of all ranks.
  * |own| may be inside |out|; this rank's block is not copied there. Rounds [round, round + size -
- * 1).
- */
+ * 1). */
 void nx_ring_allgather(nx_sched *s, const nx_ring *ring, uint32_t round, nx_ref own, nx_ref out);
 
 #endif /* NX_RING_H */

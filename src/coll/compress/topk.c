@@ -110,8 +110,8 @@ nexar_err nx_topk_begin(nx_compress *c, nx_exchange *e)
 
 /* ---- sizes --------------------------------------------------------------------------- */
 
-/* Makes room for the announced blocks: those of this rank's shard, or the sums of the other shards.
- */
+/* Makes room for the announced blocks: those of this rank's shard, or the sums of the other
+ * shards. */
 static nexar_err make_room(nx_compress *c, bool sums)
 {
     for (uint32_t r = 0; r < c->call.size; r++) {

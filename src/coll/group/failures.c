@@ -1,5 +1,5 @@
-/* failures.c - failed operations: on this rank, on other ranks, by loss of a rank or of the world.
- */
+/* failures.c - failed operations: on this rank, on other ranks, by loss of a rank or of the
+ * world. */
 #include <stdio.h>
 
 #include "base/log.h"

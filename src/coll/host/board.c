@@ -173,8 +173,8 @@ static nx_episode_end look_round(const nx_episode *t, const want *w)
     if (end == NX_EPISODE_ENGINE) {
         end = NX_EPISODE_ON; /* all have arrived: the call completes here */
     }
-    /* A rank leaves only for a reason that it has announced before, or that all ranks find alike.
-     */
+    /* A rank leaves only for a reason that it has announced before, or that all ranks find
+     * alike. */
     if ((end == NX_EPISODE_ON) && (atomic_load(&r->left) >= t->number) && !is_there(w)) {
         end = nx_episode_check(t);
         (void)nx_cell_differs(t->self, end != NX_EPISODE_BROKEN, "left");

@@ -76,8 +76,8 @@ bool nx_host_coll_has(const nx_host_coll *d, uint32_t number);
 void nx_host_coll_engine(nx_host_coll *d, uint32_t number);
 /* The operation on the board was aborted by a rank that may never arrive in it. */
 void nx_host_coll_on_abort(nx_host_coll *d, nexar_err err, const char *why);
-/* This rank starts nothing more: other ranks, which would wait for it on the board, use the engine.
- */
+/* This rank starts nothing more: other ranks, which would wait for it on the board, use the
+ * engine. */
 void nx_host_coll_part(nx_host_coll *d);
 /* |rank| is down. */
 void nx_host_coll_on_down(nx_host_coll *d, uint32_t rank, nexar_err err, const char *why);

@@ -1,5 +1,5 @@
-/* remote_memory_test.c - reads of another process's memory succeed only while that process lives.
- */
+/* remote_memory_test.c - reads of another process's memory succeed only while that process
+ * lives. */
 #include "remote_memory.h"
 
 #include <errno.h>

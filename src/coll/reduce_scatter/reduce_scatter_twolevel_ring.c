@@ -91,8 +91,8 @@ static void pass_on(nx_sched *s, const job *j, uint32_t host, bool came)
     }
 }
 
-/* The blocks of this rank's host end here: the own block in the output, the others at their ranks.
- */
+/* The blocks of this rank's host end here: the own block in the output, the others at their
+ * ranks. */
 static void finish(nx_sched *s, const job *j)
 {
     const nx_levels *v = &j->v;

@@ -109,8 +109,8 @@ static void on_unreachable(void *ctx, const nx_udp_refusal *r)
     nx_quic *q = ctx;
     nx_list *at = q->conn_ios.next;
 
-    /* One at a time: processing one connection may remove any other from the list, but frees none.
-     */
+    /* One at a time: processing one connection may remove any other from the list, but frees
+     * none. */
     for (; at != &q->conn_ios; at = at->next) {
         nx_conn_io *k = nx_list_entry(at, nx_conn_io, in_all);
 

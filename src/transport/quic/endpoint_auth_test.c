@@ -1,5 +1,5 @@
-/* endpoint_auth_test.c - which peers are accepted and which are not; unknown peers and their noise.
- */
+/* endpoint_auth_test.c - which peers are accepted and which are not; unknown peers and their
+ * noise. */
 #include <gnutls/gnutls.h>
 #include <stdlib.h>
 #include <sys/epoll.h>

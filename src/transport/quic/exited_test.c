@@ -8,8 +8,8 @@ enum { FRAMES = 20, BYTES = 100000, MANY = 12 << 20 /* more than a window */ };
 
 static uint8_t data[BYTES], many[MANY];
 
-/* at[0] has a link |p| to at[1], whose end of it is |*other|; at[0] receives nothing from now on.
- */
+/* at[0] has a link |p| to at[1], whose end of it is |*other|; at[0] receives nothing from now
+ * on. */
 static void open_deaf(nxt_timed *t, nxt_peer *p, nxt_peer **other)
 {
     nxt_timed_open(t, 2);

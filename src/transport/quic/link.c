@@ -383,8 +383,8 @@ static void dismiss(nx_link *base, const void *frame, size_t len)
     close_link(base, false);
 }
 
-/* The attempt over which the peer was last heard; otherwise the first attempt; NULL: there is none.
- */
+/* The attempt over which the peer was last heard; otherwise the first attempt; NULL: there is
+ * none. */
 static const nx_conn_io *last_heard(const nx_quic_link *link)
 {
     const nx_conn_io *last = NULL;

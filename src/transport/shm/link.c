@@ -245,8 +245,8 @@ void nx_shm_notify_up(nx_shm_link *link)
     }
 }
 
-/* At most |most| of them: an owner that sends again in each callback must not starve other links.
- */
+/* At most |most| of them: an owner that sends again in each callback must not starve other
+ * links. */
 static void tell_ended(nx_shm_link *link, int most)
 {
     nx_list *at;

@@ -204,8 +204,8 @@ static nx_shm_lent *free_slot(nx_shm_link *link)
 }
 
 /* The reader takes some time for |len| bytes, twice what this process measured at most, and may
- * have to be woken first. If this rank slept during that time, its own wake-up would come on top.
- */
+ * have to be woken first. If this rank slept during that time, its own wake-up would come on
+ * top. */
 static void expect(nx_shm_link *link, uint64_t len)
 {
     nx_loop *loop = link->shm->config.loop;

@@ -51,8 +51,8 @@ bool nx_shm_reads_probe(const nx_shm_link *link, uint64_t at, uint64_t token)
 /* How long the sender of |r| may be silent now. The sender puts 256 KiB into the ring, and takes as
  * much from another ring, in less than the time of a wake-up and of 1 MiB. A sender that has begun
  * to push may have been preempted for a moment. It gets half of the time that the rest would take
- * through the ring, because the ring is faster than reading here; otherwise it would not be in use.
- */
+ * through the ring, because the ring is faster than reading here; otherwise it would not be in
+ * use. */
 static uint64_t patience(const nx_shm_read *r)
 {
     const nx_machine_costs *costs = nx_machine_costs_get();
@@ -375,8 +375,8 @@ static void read_slice(nx_shm_link *link, nx_shm_read *r)
     }
 }
 
-/* Whether this rank may read: the pushed bytes have arrived, and the rest is claimed for reading.
- */
+/* Whether this rank may read: the pushed bytes have arrived, and the rest is claimed for
+ * reading. */
 static bool is_ours(const nx_shm_read *r)
 {
     return r->used && !r->over && r->taken && (r->done >= r->pushed);

@@ -100,8 +100,8 @@ static void on_ready(nx_fd *self, uint32_t events)
     }
 }
 
-/* Unknown peers do not justify a system call in each poll: the loop asks the kernel often enough.
- */
+/* Unknown peers do not justify a system call in each poll: the loop asks the kernel often
+ * enough. */
 static bool on_spin(nx_fd *self)
 {
     (void)self;

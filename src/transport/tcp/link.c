@@ -367,8 +367,8 @@ static void kernel_info(const nx_tcp_conn *c, nx_link_info *info)
     }
 }
 
-/* The attempt over which the peer was last heard; otherwise the first attempt; NULL: there is none.
- */
+/* The attempt over which the peer was last heard; otherwise the first attempt; NULL: there is
+ * none. */
 static const nx_tcp_conn *last_heard(const nx_tcp_link *link)
 {
     const nx_tcp_conn *last = NULL;

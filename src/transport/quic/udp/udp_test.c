@@ -1,6 +1,6 @@
 /* udp_test.c - the socket: datagrams arrive, by whatever calls the kernel has
- * (tests/udp_limits_test.sh also runs this where the kernel refuses some); the meaning of errors.
- */
+ * (tests/udp_limits_test.sh also runs this where the kernel refuses some); the meaning of
+ * errors. */
 #include "udp.h"
 
 #include <string.h>
