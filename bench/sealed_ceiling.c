@@ -79,7 +79,7 @@ static void barrier(const nxb_rank *r)
     }
 }
 
-/* ---- traffic patterns ----------------------------------------------------------- */
+/* ---- traffic patterns -------------------------------------------------------- */
 
 typedef struct pattern {
     size_t kind, bytes;

@@ -22,7 +22,7 @@ typedef struct counter {
     uint64_t next;
 } counter;
 
-/* ---- handlers ------------------------------------------------------------------ */
+/* ---- handlers ------------------------------------------------------------------------ */
 
 static nexar_err draw(nexar_rpc *call, const void *data, size_t bytes, void *arg)
 {
@@ -92,7 +92,7 @@ static nexar_err sum(nexar_rpc *call, const void *data, size_t bytes, void *arg)
     return (err == NEXAR_OK) ? nexar_rpc_reply(call, &rest, sizeof(rest)) : err;
 }
 
-/* ---- calls -------------------------------------------------------------------- */
+/* ---- calls ---------------------------------------------------------------------------- */
 
 /* Each rank reports to rank 0, which answers when all have: no rank continues before that. */
 static nexar_err meet(nexar_comm *world, uint64_t tag)

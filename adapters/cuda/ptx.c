@@ -58,7 +58,7 @@
         ENTRY("min_" NAME, SIZE, FRAME(F##_CHOICE("min"))),     \
         ENTRY("max_" NAME, SIZE, FRAME(F##_CHOICE("max")))
 
-/* ---- integers: 8 and 16 bits are computed in 32 bits ------------------------------------ */
+/* ---- integers: 8 and 16 bits are computed in 32 bits ------------------------------------- */
 
 #define I32(LOAD, STORE, OP)                                              \
     "ld.global." LOAD " %r4, [%l0];\nld.global." LOAD " %r5, [%l1];\n" OP \

@@ -31,8 +31,8 @@ extern const nx_random nx_random_system;
  * calls it first. */
 NX_MUST_CHECK nexar_err nx_random_check(void);
 
-/* xoshiro256**, seeded by splitmix64: the same numbers for the same seed on
- * every machine.  Not for keys. */
+/* xoshiro256**, seeded by splitmix64: the same numbers for the same seed on every machine. Not
+ * fit for keys. */
 typedef struct nx_random_seeded {
     nx_random random; /* use this; ctx points to its owner */
     uint64_t s[4];

@@ -13,7 +13,7 @@ typedef struct shell {
     void (*end)(void);
 } shell;
 
-/* ---- values of options ------------------------------------------------------------ */
+/* ---- values of options --------------------------------------------------------------- */
 
 static bool takes_file(const nx_option *o)
 {

@@ -194,7 +194,7 @@ void nxt_test_a_link_can_be_closed_inside_a_call_up(void **state)
     }
 }
 
-/* ---- failures ------------------------------------------------------------------------ */
+/* ---- failures --------------------------------------------------------------------- */
 
 static bool the_first_is_down(nxt_rig *rig)
 {

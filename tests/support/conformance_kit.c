@@ -223,7 +223,7 @@ static nxt_parcel *find_parcel(const nxt_end *from, uint64_t id, uint64_t off)
     return NULL;
 }
 
-/* ---- upcalls ------------------------------------------------------------------ */
+/* ---- upcalls ------------------------------------------------------------------- */
 
 /* Checks that apply to all upcalls. |late|: on_sent, which may also come before on_up and after
  * close. */

@@ -208,7 +208,7 @@ static const nx_link_ops ops = {.name = "fake",
                                 .peek_frame = op_peek_frame,
                                 .drop_frame = op_drop_frame};
 
-/* ---- creation -------------------------------------------------------------------------- */
+/* ---- creation ------------------------------------------------------------------------ */
 
 static void end_init(nxt_net *net, uint32_t node, uint32_t peer)
 {
@@ -386,7 +386,7 @@ void nxt_net_watch(nxt_net *net, void (*watch)(nxt_net *net))
     net->watch = watch;
 }
 
-/* ---- delivery -------------------------------------------------------------------------- */
+/* ---- delivery ------------------------------------------------------------------------ */
 
 /* Whether the engine at the far end can be called. */
 static bool hears(const end *o)
@@ -593,7 +593,7 @@ void nxt_net_run(nxt_net *net)
     }
 }
 
-/* ---- failures ------------------------------------------------------------------------------ */
+/* ---- failures -------------------------------------------------------------------------- */
 
 static void break_end(end *e)
 {

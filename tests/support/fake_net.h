@@ -74,7 +74,7 @@ uint64_t nxt_net_part_bytes(const nxt_net *net, uint32_t node, uint32_t peer);
 /* Called after every step, if set, to check invariants. */
 void nxt_net_watch(nxt_net *net, void (*watch)(nxt_net *net));
 
-/* ---- shorthands for tests ------------------------------------------------------ */
+/* ---- shorthands for tests ------------------------------------------------------- */
 
 /* A node and its peer. */
 typedef struct nxt_way {

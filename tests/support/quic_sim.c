@@ -18,7 +18,7 @@ typedef struct packet {
 
 static const nx_job_id JOB = {{3}};
 
-/* ---- upcalls ------------------------------------------------------------------ */
+/* ---- upcalls ------------------------------------------------------------------- */
 
 static void on_frame(void *ctx, nx_lane lane, const void *data, size_t len)
 {
@@ -120,7 +120,7 @@ static const nx_conn_up UP = {
     .on_cid = on_cid,
     .on_cid_gone = on_cid_gone};
 
-/* ---- creation of the ends ------------------------------------------------------------ */
+/* ---- creation of the ends ------------------------------------------------------- */
 
 static nx_tls *member_tls(nx_authority *a, uint64_t member)
 {

@@ -167,7 +167,7 @@ bool nxt_plan_ordered(const nxt_plan *plan, nxt_verdict *v)
     return true;
 }
 
-/* ---- the order of events over all ranks ------------------------------- */
+/* ---- the order of events over all ranks ----------------------------------- */
 
 /*
  * Two nodes per step: 2 g is its start, 2 g + 1 its end. A step ends after its start. It starts

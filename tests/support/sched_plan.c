@@ -6,7 +6,7 @@
 
 #include "rand.h"
 
-/* ---- matching of messages -------------------------------------------------- */
+/* ---- matching of messages ----------------------------------------------- */
 
 /* The sends by (source, destination, tag), open addressing. */
 typedef struct mail_index {

@@ -186,7 +186,7 @@ static void free_host(void *ctx, void *host)
     free(host);
 }
 
-/* ---- execution -------------------------------------------------------------- */
+/* ---- execution ------------------------------------------------------------------- */
 
 /* Removes and returns the oldest work of |stream|; |mine|: of this thread. NULL: there is none. */
 static work *next_of(nxt_sim_device *d, const void *stream, bool mine)

@@ -181,7 +181,7 @@ static void want_hooked(stage *st)
     }
 }
 
-/* ---- the result -------------------------------------------------------------- */
+/* ---- the result ----------------------------------------------------------------- */
 
 static bool differs(const stage *st, uint32_t rank, size_t i, const char *wanted)
 {

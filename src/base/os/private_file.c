@@ -22,7 +22,7 @@
 
 enum { TEMPORARY_ROOM = 32, ATTEMPTS = 16 };
 
-/* ---- messages ----------------------------------------------------------------------- */
+/* ---- messages ------------------------------------------------------------------------ */
 
 static nexar_err cannot(const char *verb, const char *what, const char *path, int code)
 {

@@ -99,7 +99,7 @@ void nx_sys_nap(uint64_t span_ns);
 /* getrandom(2): all |bytes|, or -1. */
 int nx_sys_random(void *to, size_t bytes);
 
-/* ---- calls of every message: inline ---------------------------------------- */
+/* ---- calls of every message: inline -------------------------------------------------- */
 
 static inline struct timespec nx_sys_timespec(uint64_t ns)
 {

@@ -240,7 +240,7 @@ const nx_number nx_numbers[NX_NUMBER_KINDS] = {
     [NX_NUMBER_RATE] = {nx_parse_rate, nx_format_rate, "bits per second such as 100m or 10g"},
 };
 
-/* ---- foreign text ----------------------------------------------------------------- */
+/* ---- foreign text -------------------------------------------------------------------- */
 
 /* The length in bytes of the UTF-8 character at |p|, and the character (RFC 3629); 0: invalid. */
 static size_t read_char(const uint8_t *p, size_t left, uint32_t *out)

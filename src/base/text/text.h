@@ -52,7 +52,7 @@ bool nx_parse_duration(const char *text, uint64_t *out_ns);
  * optional "bit" after the unit. */
 bool nx_parse_rate(const char *text, uint64_t *out_bits);
 
-/* A whole number in [0, UINT64_MAX]. */
+/* An integer in [0, UINT64_MAX]. */
 bool nx_parse_uint(const char *text, uint64_t *out);
 
 enum { NX_NUMBER_ROOM = 32 }; /* the most that the functions below need */

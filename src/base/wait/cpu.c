@@ -57,7 +57,7 @@ bool nx_cpu_avoid(uint32_t core)
     CPU_ZERO(&others);
     for (uint32_t i = 0; i < CPU_SETSIZE; i++) {
         if (i != core) {
-            CPU_SET(i, &others); /* the kernel drops those that do not exist */
+            CPU_SET(i, &others); /* the kernel ignores cores that do not exist */
         }
     }
     return sched_setaffinity(0, sizeof(others), &others) == 0;

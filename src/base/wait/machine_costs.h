@@ -1,9 +1,9 @@
 /*
- * machine_costs.h - what waiting and copying cost on this machine, measured.
+ * machine_costs.h - the measured costs of waiting and copying on this machine.
  *
  * Each cost is measured once per process, when the first world is created: about a millisecond.
- * The least of several rounds counts, since a disturbance only lengthens a round.  `nexar info`
- * prints the costs and what is derived from them.
+ * The least of several rounds counts, since a disturbance only lengthens a round. `nexar info`
+ * prints the costs and the values derived from them.
  */
 #ifndef NX_MACHINE_COSTS_H
 #define NX_MACHINE_COSTS_H

@@ -36,8 +36,8 @@
 typedef struct nx_wait_policy {
     uint64_t poll_ns;  /* how long a wait polls; 0: it parks at once, and nothing spins */
     uint64_t spin_ns;  /* how much of that it spins; then it yields */
-    uint64_t pause_ns; /* what one poll of memory with a pause takes */
-    uint64_t yield_ns; /* what a yield takes on a core that no other thread wants */
+    uint64_t pause_ns; /* duration of one poll of memory with a pause */
+    uint64_t yield_ns; /* duration of a yield without another thread on the core */
     bool crowded;      /* ranks outnumber cores */
 } nx_wait_policy;
 

@@ -502,7 +502,7 @@ static int run_rank(request *q)
     return ((err == NEXAR_OK) || (code != NX_EXIT_OK)) ? code : nx_cmd_error("bench", err);
 }
 
-/* ---- starting ranks ---------------------------------------------------------------- */
+/* ---- starting ranks ------------------------------------------------------------------ */
 
 static uint64_t ranks_of(const request *q)
 {

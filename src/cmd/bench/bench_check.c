@@ -204,7 +204,7 @@ void nx_bench_expect_other(const nx_bench *b, size_t count, size_t at, size_t n,
     numbers(b, 1 - b->rank, at, n, out);
 }
 
-/* ---- checking ------------------------------------------------------------------------- */
+/* ---- checking ------------------------------------------------------------------------ */
 
 static int64_t count_wrong(const nx_bench *b, const nx_bench_op *op, size_t count)
 {

@@ -201,7 +201,7 @@ static void put_op(FILE *out, const nx_bench *b, const nx_bench_row rows[], size
     (void)fprintf(out, "</tbody></table>\n");
 }
 
-/* ---- summary ------------------------------------------------------------- */
+/* ---- summary ------------------------------------------------------------------------- */
 
 /* The peak bandwidth and the least time of one operation. */
 static void put_best(FILE *out, const nx_bench_row rows[], size_t n)

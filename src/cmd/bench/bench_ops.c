@@ -101,7 +101,7 @@ static nexar_err run_alltoallv(const nx_bench *b, size_t count)
                            b->dtype);
 }
 
-/* ---- variants of allreduce ------------------------------------------------------ */
+/* ---- variants of allreduce ----------------------------------------------------------- */
 
 static nexar_err run_compressed(const nx_bench *b, size_t count)
 {

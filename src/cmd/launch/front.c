@@ -25,7 +25,7 @@ typedef struct front {
     size_t fed_at, fed_len;
 } front;
 
-/* ---- terminal input ------------------------------------------------------------------- */
+/* ---- terminal input ------------------------------------------------------------------ */
 
 static void stop_feeding(front *f)
 {

@@ -2,9 +2,9 @@
  * front.h - two processes, so that one remains to clean up if the other ends.
  *
  * The front is the process that the user started, sees and signals. It only passes on signals and
- * terminal input. The work is done by its child, the keeper, in a session of its own: a kill of
- * the front, or of its whole group, does not reach it. Both adopt orphans: when one of the two
- * ends, the other ends all processes of the job.
+ * terminal input. Its child, the keeper, does the work in its own session: a kill of the front,
+ * or of its whole group, does not reach the keeper. Both adopt orphans: when one of the two ends,
+ * the other ends all processes of the job.
  */
 #ifndef NX_FRONT_H
 #define NX_FRONT_H

@@ -151,7 +151,7 @@ static const nx_ranks_ops own_ops = {
     .describe = describe, .presence = presence, .situation = situation};
 static const nx_ranks_ops joining_ops = {.describe = describe};
 
-/* ---- start and end --------------------------------------------------------------- */
+/* ---- start and end ------------------------------------------------------------------- */
 
 static nexar_err open_cwd(local_job *j)
 {

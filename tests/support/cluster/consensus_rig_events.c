@@ -35,7 +35,7 @@ bool nxt_consensus_cut_between(const rig *g, uint32_t a, uint32_t b)
     return g->cut && (g->ranks[a].side != g->ranks[b].side);
 }
 
-/* ---- failures and departures ----------------------------------------------------- */
+/* ---- failures and departures --------------------------------------------------- */
 
 void nxt_consensus_crash(rig *g, uint32_t who)
 {
@@ -88,7 +88,7 @@ void nxt_consensus_partition(rig *g)
     }
 }
 
-/* ---- frames between ranks ---------------------------------------------- */
+/* ---- frames between ranks ------------------------------------------------------ */
 
 bool nxt_consensus_may_send(rig *g, uint32_t from)
 {

@@ -12,7 +12,7 @@ static const char *const kind_names[] = {
     [NX_CONSENSUS_NEWS] = "NEWS", [NX_CONSENSUS_DONE] = "DONE",
     [NX_CONSENSUS_ASK] = "ASK",   [NX_CONSENSUS_FORGET] = "FORGET"};
 
-/* ---- callbacks of the machine ---------------------------------------------------- */
+/* ---- callbacks of the machine -------------------------------------------------- */
 
 static void on_send(void *ctx, uint32_t to, const void *frame, size_t len)
 {
@@ -160,7 +160,7 @@ static const nx_consensus_ops ops = {.send = on_send,
                                      .ended = on_ended,
                                      .forgotten = on_forgotten};
 
-/* ---- actions of the rank -------------------------------------------------------- */
+/* ---- actions of the rank ------------------------------------------------------- */
 
 /* Whether a released leaver that is still present may query |r|. */
 static bool may_be_asked(const rank_state *r)

@@ -50,7 +50,7 @@ struct nxt_ptx_entry {
     char params[NXT_PTX_PARAMS][16];
 };
 
-/* ---- computations ---------------------------------------------------------- */
+/* ---- computations ----------------------------------------------------------------------- */
 
 static float f32(uint64_t bits)
 {

@@ -193,7 +193,7 @@ static uint64_t int_oracle(nexar_dtype dtype, nexar_op op, uint64_t a, uint64_t 
     return a ^ b;
 }
 
-/* ---- entry point ----------------------------------------------------------- */
+/* ---- entry point --------------------------------------------------------- */
 
 uint64_t nxt_oracle(nexar_dtype dtype, nexar_op op, uint64_t a, uint64_t b)
 {

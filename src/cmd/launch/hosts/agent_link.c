@@ -119,7 +119,7 @@ nexar_err nx_agent_link_open(nx_agent_link *link, const nx_shell *shell, const n
     return err;
 }
 
-/* ---- reason of the end ---------------------------------------------------------------- */
+/* ---- reason of the end --------------------------------------------------------------- */
 
 /* Keeps the end of the process's stderr. */
 static void read_words(nx_agent_link *link)
@@ -188,7 +188,7 @@ static void lose_by_end(nx_agent_link *link)
     }
 }
 
-/* ---- receiving ---------------------------------------------------------------------- */
+/* ---- receiving ----------------------------------------------------------------------- */
 
 /* Lines before the greeting are a login shell's. */
 static void read_greeting(nx_agent_link *link)

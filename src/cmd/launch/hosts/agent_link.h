@@ -2,8 +2,8 @@
  * agent_link.h - the launcher's end of one agent: the process that reaches it (ssh, srun), and
  * the frames in both directions.
  *
- * Nothing here blocks.  The owner polls three descriptors, and calls nx_agent_link_exited when the
- * process has ended, which it reaps itself.
+ * Nothing here blocks. The owner polls three descriptors. It reaps the process itself and then
+ * calls nx_agent_link_exited.
  */
 #ifndef NX_AGENT_LINK_H
 #define NX_AGENT_LINK_H

@@ -292,7 +292,7 @@ nexar_err nx_host_list_assign(nx_host_list *list, uint64_t n)
     return NEXAR_OK;
 }
 
-/* ---- this machine ---------------------------------------------------------------------------- */
+/* ---- this machine -------------------------------------------------------------------- */
 
 static bool same_address(const struct sockaddr *a, const struct in_addr *v4,
                          const struct in6_addr *v6)

@@ -28,7 +28,7 @@
 #include "core/world/seed_config.h"
 #include "remote_inner.h"
 
-/* ---- environment of the ranks -------------------------------------------------------------- */
+/* ---- environment of the ranks -------------------------------------------------------- */
 
 /* The protocol carries secrets; the agent sets ranks and sizes. */
 static bool forwarded(const char *variable)

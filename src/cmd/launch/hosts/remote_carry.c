@@ -9,7 +9,7 @@
 #include "cmd/launch/ranks/spawn.h"
 #include "remote_inner.h"
 
-/* ---- frames of agents ----------------------------------------------------------------- */
+/* ---- frames of agents ---------------------------------------------------------------- */
 
 static void on_taken(nx_remote_job *r, const nx_agent_link *link, uint32_t bytes)
 {

@@ -16,7 +16,7 @@ typedef enum nx_shell_kind {
 typedef struct nx_shell {
     nx_shell_kind kind;
     const char *ssh;   /* a command with its options, such as "ssh -F file"; NULL: ssh */
-    const char *nexar; /* the path of nexar on the hosts; NULL: this path, then PATH */
+    const char *nexar; /* the path of nexar on the hosts; NULL: that of this program, then PATH */
 } nx_shell;
 
 /* An argv that grows.  Zero-initialised is empty. */

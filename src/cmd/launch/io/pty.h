@@ -14,8 +14,8 @@
 #include "base/error.h"
 
 /*
- * Opens a terminal: the process writes to |*theirs|, and |*ours| reads that and then EIO
- * when no process has |*theirs| open.  Both are close-on-exec.  |window| may be NULL.
+ * Opens a terminal: the process writes to |*theirs|. Reading |*ours| returns these bytes, then
+ * EIO when no process has |*theirs| open. Both are close-on-exec. |window| may be NULL.
  *
  * NEXAR_ESYS
  *     No terminal is available; |*code| is the errno. Too many are open, or no devpts is mounted.

@@ -1,4 +1,4 @@
-/* signals.c - which signals, and how they are read. */
+/* signals.c - the set of signals, and reading them. */
 #include "signals.h"
 
 #include <errno.h>

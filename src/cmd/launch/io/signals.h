@@ -7,9 +7,9 @@
 #include "base/error.h"
 
 /*
- * From now on the signals that a user, a terminal or a child sends are read from |*fd|, a signalfd
- * that does not block; signals that the parent process wanted ignored (nohup) stay ignored.
- * SIGPIPE is ignored.  NEXAR_ESYS
+ * From now on the signals of users, terminals and children are read from |*fd|, a non-blocking
+ * signalfd. Signals that the parent process has set to ignored (nohup) stay ignored. SIGPIPE is
+ * ignored. NEXAR_ESYS
  */
 NX_MUST_CHECK nexar_err nx_signals_open(int *fd);
 

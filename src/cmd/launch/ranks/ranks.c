@@ -204,7 +204,7 @@ static void stay(nx_ranks *r)
     }
 }
 
-/* ---- start and end --------------------------------------------------------------- */
+/* ---- start and end ------------------------------------------------------------------- */
 
 /* Reported once: the reason is the same for all later ranks. */
 static void tell_no_pty(nx_ranks *r, uint32_t rank, int why)

@@ -44,7 +44,7 @@ void nx_ranks_kill(nx_ranks *r)
     nx_ranks_signal(r, SIGKILL);
 }
 
-/* ---- a failed rank ------------------------------------------------------------- */
+/* ---- a failed rank ------------------------------------------------------------------- */
 
 static void tell_failure(nx_ranks *r, uint32_t rank, const siginfo_t *info)
 {
@@ -88,7 +88,7 @@ static void blame_follower(nx_ranks *r)
     }
 }
 
-/* ---- a rank that has not called nexar_finalize ------------------------------------------ */
+/* ---- a rank that has not called nexar_finalize --------------------------------------- */
 
 static nx_presence presence(const nx_ranks *r, uint32_t rank)
 {
@@ -162,7 +162,7 @@ static void check_unsaid(nx_ranks *r)
     }
 }
 
-/* ---- a rank that has ended -------------------------------------------------------------- */
+/* ---- a rank that has ended ----------------------------------------------------------- */
 
 void nx_ranks_on_end(nx_ranks *r, uint32_t rank, const siginfo_t *info)
 {

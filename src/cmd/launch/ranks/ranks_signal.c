@@ -18,7 +18,7 @@
 
 enum { ABSENT_MAX = 8 };
 
-/* ---- requests to end ----------------------------------------------------- */
+/* ---- requests to end ----------------------------------------------------------------- */
 
 static void tell_first_wish(nx_ranks *r, int number)
 {
