@@ -150,7 +150,7 @@ static uint32_t ring_of(uint32_t asked, uint32_t size)
 nexar_err nx_detector_create(nx_detector **out, const nx_detector_config *config,
                              const nx_detector_ops *ops, void *ctx, uint64_t now_ns)
 {
-    nexar_err err = check_config(config);
+    const nexar_err err = check_config(config);
     nx_detector *h;
 
     if (err != NEXAR_OK) {
@@ -169,10 +169,9 @@ nexar_err nx_detector_create(nx_detector **out, const nx_detector_config *config
     nx_list_init(&h->watched);
     nx_list_init(&h->spare);
     h->ranks = nx_calloc(config->size, sizeof(*h->ranks));
-    err = (h->ranks == NULL) ? nx_fail_nomem("heartbeats") : NEXAR_OK;
-    if (err != NEXAR_OK) {
+    if (h->ranks == NULL) {
         nx_detector_destroy(h);
-        return NEXAR_ENOMEM;
+        return nx_fail_nomem("heartbeats");
     }
     for (uint32_t i = 0; i < h->config.ring; i++) {
         if (add_spare(h) != NEXAR_OK) {

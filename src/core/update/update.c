@@ -336,7 +336,7 @@ nexar_err nexar_comm_update(nexar_comm **world, nexar_change *change)
     nexar_err err;
 
     err = check(NX_UPDATE_NAME, (world == NULL) ? NULL : *world);
-    if ((err != NEXAR_OK) || (world == NULL)) {
+    if ((err != NEXAR_OK) || (world == NULL) || (*world == NULL)) {
         return err;
     }
     do { /* with retry=on all ranks are in it, and repeat it on the rebuilt communicator */
