@@ -21,8 +21,7 @@ struct nx_host_coll {
     uint64_t count;    /* of operations */
     bool on, reads;    /* all ranks are ready; all can read each other's memory */
     bool roomy;        /* as the board declared at first */
-    uint64_t begun[2]; /* the last operations on the board, the current one or the latest first; 0:
-                          none */
+    uint64_t begun[2]; /* the last operations on the board, the latest first; 0: none */
     nx_timer check;
     uint64_t token; /* other ranks read it here to verify this process */
     nx_episode now; /* of the operation on the board; number 0: none */
@@ -486,8 +485,7 @@ bool nx_host_coll_run(nx_host_coll *d, const nx_coll_call *call, uint32_t *numbe
     nx_loop_lock(loop);
     if ((end == NX_EPISODE_ENGINE) && d->self.copy.broke &&
         (d->self.copy.number == d->now.number)) {
-        end = NX_EPISODE_BROKEN; /* aborted in the meantime, and the other ranks are notified: no
-                                    rank runs it */
+        end = NX_EPISODE_BROKEN; /* aborted, other ranks are notified: no rank runs it */
     }
     if ((end == NX_EPISODE_ENGINE) && (d->self.damaged == NULL)) {
         nx_host_call_done(&s);

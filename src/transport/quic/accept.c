@@ -14,8 +14,7 @@
 #include "transport/quic/udp/address.h"
 
 enum {
-    RETRY_ABOVE = 64, /* handshakes open at the same time, or noisy first packets in a second, above
-                         which tokens are required */
+    RETRY_ABOVE = 64, /* open handshakes, or noisy first packets per second, that require tokens */
     HALF_OPEN_MOST = 256, /* above it new peers must wait: about a second's work, which must be done
                              before accepted peers give up */
     STRAYS_PER_S = 1000,

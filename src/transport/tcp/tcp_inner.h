@@ -68,8 +68,7 @@ typedef enum nx_tcp_state {
     NX_TCP_HANDSHAKE,
     NX_TCP_GREETING, /* the handshake is done on this side: the peer's HELLO is due */
     NX_TCP_UP,       /* both sides have accepted each other */
-    NX_TCP_ENDING,   /* has written its last unit; ends when the peer has closed, or at a time limit
-                      */
+    NX_TCP_ENDING,   /* has written its last unit; ends with the peer, or at a time limit */
     NX_TCP_DEAD      /* freed by its task */
 } nx_tcp_state;
 
