@@ -6,8 +6,8 @@
 
 #include <nexar.h>
 
-/* Joins the world that the environment names, lets every rank talk to every
- * other, and prints on rank 0 a table of all links.  Returns an exit code. */
+/* Joins the world that the environment names, exchanges messages between all pairs of ranks, and
+ * prints a table of all links on rank 0. Returns an exit code. */
 int nx_links_show(bool json);
 
 enum { NX_TRANSPORT_ROOM = 16 };

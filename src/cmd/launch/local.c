@@ -105,7 +105,7 @@ static void fill_env(local_job *j, uint32_t rank)
     size_t n = 0;
 
     if (j->plain) {
-        j->env[n++] = "NO_COLOR=1"; /* a program would derive the default from a pipe */
+        j->env[n++] = "NO_COLOR=1"; /* programs derive this from a pipe themselves */
     }
     for (size_t i = 0; (l->env != NULL) && (i < l->env->n); i++) {
         j->env[n++] = l->env->at[i];

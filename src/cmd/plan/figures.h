@@ -1,4 +1,4 @@
-/* figures.h - bytes, times and rates for people, in few characters. */
+/* figures.h - human-readable bytes, times and rates, in few characters. */
 #ifndef NX_FIGURES_H
 #define NX_FIGURES_H
 

@@ -1,4 +1,4 @@
-/* plan.c - `nexar plan`: what each algorithm would cost on a network. */
+/* plan.c - `nexar plan`: the predicted cost of each algorithm on a network. */
 #include "plan.h"
 
 #include <errno.h>
@@ -11,8 +11,7 @@
 #include "cmd/options.h"
 #include "core/config/config.h"
 
-/* The values of the options. The defaults and where they come from:
- * docs/internals/cost-model.md. */
+/* The values of the options. The defaults and their origin: docs/internals/cost-model.md. */
 typedef struct request {
     const char *name; /* collective; NULL with --all */
     uint64_t ranks, hosts, root, segment;

@@ -1,8 +1,8 @@
 /*
  * plan.h - the results of `nexar plan` and their output.
  *
- * plan.c reads the options, plan_run.c asks the cost model, and one file each prints the tables,
- * the JSON and the plot.
+ * plan.c reads the options, plan_run.c queries the cost model, and one file each prints the
+ * tables, the JSON and the plot.
  */
 #ifndef NX_PLAN_H
 #define NX_PLAN_H

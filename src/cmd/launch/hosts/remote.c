@@ -64,7 +64,7 @@ static nexar_err collect_environment(nx_remote_job *r)
     nexar_err err = NEXAR_OK;
 
     if (r->job->local->pty && !nx_terminal_colour(STDOUT_FILENO)) {
-        err = add_variable(r, "NO_COLOR=1"); /* a program would derive the default from a pipe */
+        err = add_variable(r, "NO_COLOR=1"); /* programs derive this from a pipe themselves */
     }
     for (char **own = environ; (err == NEXAR_OK) && (*own != NULL); own++) {
         err = forwarded(*own) ? add_variable(r, *own) : NEXAR_OK;

@@ -31,8 +31,8 @@ NX_MUST_CHECK nexar_err nx_formation_init(nx_formation *f, uint32_t n);
 /* Call it after the seed has ended. */
 void nx_formation_fini(nx_formation *f);
 
-/* An nx_seed_config.on_event, with |f| as |ctx|: never blocks. A line for people goes to |notes|;
- * a line that does not fit in the pipe is dropped. */
+/* An nx_seed_config.on_event, with |f| as |ctx|: never blocks. A line for the user goes to
+ * |notes|; a line that does not fit in the pipe is dropped. */
 void nx_formation_on_event(void *ctx, const nx_seed_event *event);
 
 nx_presence nx_formation_presence(nx_formation *f, uint32_t rank);

@@ -6,7 +6,7 @@
 
 /*
  * Looks for |name| as execvp does, and asks the dynamic loader of an ELF program for its
- * libraries; the program does not run.  Blocks as long as the loader takes.
+ * libraries; the program does not run. Blocks until the loader has finished.
  *
  * NEXAR_EINVAL
  *     The program does not exist or is not executable, or a library is missing: the message names
