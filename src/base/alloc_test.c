@@ -1,4 +1,4 @@
-/* alloc_test.c - memory is clear, aligned, refused on overflow and on order. */
+/* alloc_test.c - memory is zeroed and aligned; allocations fail on overflow and on injection. */
 #include "base/alloc.h"
 
 #include <pthread.h>

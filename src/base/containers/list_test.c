@@ -1,4 +1,4 @@
-/* list_test.c - order, removal, and removal while walking. */
+/* list_test.c - order, removal, and removal during iteration. */
 #include "list.h"
 
 #include "unit.h"

@@ -1,4 +1,4 @@
-/* wait_policy_test.c - spin, yield, park: with a clock that only the test moves. */
+/* wait_policy_test.c - spin, yield, park, with a clock that only the test advances. */
 #include "base/wait/wait_policy.h"
 
 #include "unit.h"

@@ -241,7 +241,7 @@ nexar_err nx_bench_check(const nx_bench *b, const nx_bench_op *op, size_t count,
     int64_t sum = 0;
 
     numbers(b, b->rank, 0, in, b->a);
-    memset(b->b, 0xff, b->room); /* a byte pattern that no input has */
+    memset(b->b, 0xff, b->room); /* a byte pattern that no result has */
     if (takes_part) {
         err = op->run(b, count);
     }
