@@ -11,7 +11,7 @@
 #include "coll/cost/forecast.h"
 
 /* X(collective, name in the setting `algorithms`, prefix of builder and closed form, cut in
- * segments, supports the shard hook, can hear of all ranks without extra messages, best use) */
+ * segments, supports the shard hook, can hear from all ranks without extra messages, best use) */
 #define NX_ALGORITHM_LIST(X)                                                                       \
     X(BARRIER, dissemination, barrier_dissemination, false, false, false,                          \
       "log2 n rounds of empty messages")                                                           \
@@ -123,9 +123,9 @@ void nx_disseminate(nx_sched *s, const nx_coll *c, uint32_t round);
  * content. */
 void nx_await_hooks(nx_sched *s, const nx_coll *c, nx_step_id call, uint32_t round);
 
-/* The last steps of an nx_coll_private schedule that must hear of all ranks, from round |round| on.
- * No rank completes before all have received their messages with the expected lengths. Adds nothing
- * to other schedules. */
+/* The last steps of an nx_coll_private schedule that must hear from all ranks, from round |round|
+ * on. No rank completes before all have received their messages with the expected lengths. Adds
+ * nothing to other schedules. */
 void nx_await_blocks(nx_sched *s, const nx_coll *c, uint32_t round);
 
 typedef struct nx_algorithm {

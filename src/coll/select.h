@@ -30,7 +30,7 @@ void nx_rules_destroy(nx_rules *rules);
 typedef struct nx_choice {
     const nx_algorithm *algorithm;
     size_t segment; /* elements; 0: not cut */
-    bool hears;     /* set nx_coll.heard if ranks must hear of all */
+    bool hears;     /* set nx_coll.heard if ranks must hear from all */
 } nx_choice;
 
 /* With verify, messages up to this size are held back until the other ranks have joined. Longer

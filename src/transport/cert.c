@@ -243,7 +243,7 @@ bool nx_crt_is_for(gnutls_x509_crt_t crt, gnutls_x509_privkey_t key)
 
 /* ---- verifying ----------------------------------------------------------------------- */
 
-/* Reports, in GnuTLS's words, the fault in |status|, bits of gnutls_certificate_status_t. */
+/* Reports, in GnuTLS's text, the fault in |status|, bits of gnutls_certificate_status_t. */
 static nexar_err refuse(unsigned int status)
 {
     gnutls_datum_t words = {0};

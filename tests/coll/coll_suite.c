@@ -35,7 +35,7 @@ static void check_numbered(nxt_case *c, uint32_t seeds)
     if (!nxt_thin(case_number)) {
         c->seed = nxt_hash(7, case_number, (uint64_t)c->row->kind);
         nxt_check(c, seeds);
-        /* Algorithms that can hear of all ranks do so under verify=on. */
+        /* Algorithms that can hear from all ranks do so under verify=on. */
         c->heard = c->row->hears;
         if (c->heard) {
             nxt_check(c, seeds);

@@ -1,5 +1,5 @@
 /*
- * out_of_memory_test.c - every builder with every allocation failing in turn:
+ * out_of_memory_test.c - every builder with each allocation failing once:
  * NEXAR_ENOMEM is returned and nothing leaks (which the sanitizer sees).
  */
 #include "oom.h"

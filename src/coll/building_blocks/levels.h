@@ -13,7 +13,7 @@
 typedef struct nx_levels {
     const nx_hosts *hosts;
     uint32_t n;     /* hosts */
-    uint32_t host;  /* ours, */
+    uint32_t host;  /* this host, */
     uint32_t place; /* position of this rank on its host, from 0 */
     uint32_t count; /* number of ranks there */
     uint32_t lead;  /* position of the leader, if one rank leads */

@@ -4,8 +4,8 @@
  * A schedule that sends in one direction only, from or to the central rank, gets empty messages in
  * the other direction here. So no rank completes before all have joined (nx_coll.heard). The other
  * ranks notify the central rank before it sends (come), or it notifies them when it has received
- * everything (go). Two ranks may instead hear of each other by the messages themselves, unless one
- * must know that the other has received what it expects (nx_coll_private).
+ * everything (go). Two ranks may instead hear from each other by the messages themselves, unless
+ * one must know that the other has received what it expects (nx_coll_private).
  */
 #ifndef NX_STAR_H
 #define NX_STAR_H

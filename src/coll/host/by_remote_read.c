@@ -9,7 +9,7 @@
  *                     those that read from it.
  *                     With a hook: the whole part first, then the hook.  Of a bucket:
  *                     bucket.c.
- * reduce_scatter      the part is its own block, and nobody else's.
+ * reduce_scatter      the part is its own block, and no other rank's.
  * allgather, alltoall each reads its blocks from all, beginning behind itself.
  * broadcast, scatter, gather
  *                     the receiver reads. Where the sender pushes, the root copies one n-th and the

@@ -66,7 +66,7 @@ enum {
     NX_HOST_CALL_PARTS = 16 << 10,  /* from here on a reduction is cut in parts, ... */
     NX_HOST_CALL_DEAR = 64 << 10,   /* ... or from here, if a wait is expensive */
     NX_HOST_CALL_PIECE = 128 << 10, /* copied at a time, if each rank has its own core */
-    NX_HOST_CALL_SCANS = 4          /* ranks: of more a scan is not brought in pieces */
+    NX_HOST_CALL_SCANS = 4          /* ranks: with more, a scan is not processed in pieces */
 };
 
 /* Whether a rank publishes an address instead of copying: required; all can map it in its arena;

@@ -2,7 +2,7 @@
  * run_inner.h - shared by the files that implement run.h.
  *
  *   run.c         starts steps as they become ready; life and end
- *   transfers.c   messages: created, passed to msg, completed, cancelled; who is waited for
+ *   transfers.c   messages: created, passed to msg, completed, cancelled, listed while pending
  *   run_device.c  steps on device memory
  *   bind.c        maps the spaces of the schedule to memory
  */

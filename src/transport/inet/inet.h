@@ -58,7 +58,7 @@ NX_MUST_CHECK nexar_err nx_inet_open(nx_inet **out, const nx_inet_config *config
 void nx_inet_close(nx_inet *net);
 
 /* Sets |done| when no link of stage |stage| that was closed is still sending: before nx_inet_close,
- * for each of the NX_INET_STAGES in turn. |done| NULL: cancels the request. */
+ * for each of the NX_INET_STAGES in order. |done| NULL: cancels the request. */
 enum { NX_INET_STAGES = 3 };
 void nx_inet_drain(nx_inet *net, int stage, nx_event *done);
 

@@ -9,7 +9,7 @@
  *     read       heads of its rings: the reader's
  *     sleep      the reader's world is about to sleep, or sleeps
  *     side       state of the writer's side
- *     claims     who copies the offered parts: both sides write (claim.h)
+ *     claims     which side copies the offered parts: both sides write (claim.h)
  *     last       the last frame of a writer that has closed the link with a reason
  *   from page 1  the rings of direction 0, then those of direction 1
  *

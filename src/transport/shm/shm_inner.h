@@ -81,7 +81,7 @@ typedef struct nx_rec_done {
 
 typedef enum nx_shm_state {
     NX_SHM_PAIRING, /* the socket is connected, the handshake runs */
-    NX_SHM_WAITING, /* for the connection of the lower member, which has refused ours */
+    NX_SHM_WAITING, /* for the connection of the lower member, which has refused this one */
     NX_SHM_UP,
     NX_SHM_DOWN /* because of |err| and |why| */
 } nx_shm_state;

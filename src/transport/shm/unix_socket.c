@@ -1,4 +1,4 @@
-/* unix_socket.c - words and descriptors over the socket of a pair. */
+/* unix_socket.c - packets and descriptors over the socket of a pair. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* sim_test.c - the virtual network by itself: time, chance, cuts. */
+/* sim_test.c - the virtual network alone: time, randomness, cuts. */
 #include "transport/sim/sim.h"
 
 #include <string.h>

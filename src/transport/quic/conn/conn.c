@@ -122,7 +122,7 @@ static void read_close(nx_conn *c)
     c->peer_closed = true;
     c->peer_code = UINT64_MAX;
     if (take_last(c, e)) {
-        len = 0; /* these are not words */
+        len = 0; /* the reason is not text */
     }
     if (len > 0) {
         memcpy(words, e->reason, len);

@@ -77,7 +77,7 @@ typedef struct nx_conn_config {
 
     const nx_tls_target *target; /* of a dialler; NULL: accept */
     const ngtcp2_pkt_hd *hd;     /* acceptor: the first packet's header */
-    const ngtcp2_cid *retried;   /* acceptor: original id, when hd->token is ours */
+    const ngtcp2_cid *retried;   /* acceptor: original id, when hd->token is from this endpoint */
 } nx_conn_config;
 
 typedef enum nx_conn_state {

@@ -352,7 +352,7 @@ void nx_conn_io_read(nx_conn_io *k, const nx_udp_path *path, const uint8_t *data
     first = (k->unanswered == 0);
     k->unanswered += len;
     nx_conn_read(k->conn, &path->remote, data, len, now_ns);
-    /* Bytes that anybody can send are no sign of life of the peer. */
+    /* Bytes that any host can send are no sign of life of the peer. */
     if (nx_conn_opened(k->conn)) {
         k->heard_ns = here ? now_ns : k->heard_ns;
         k->unreachable = 0;
