@@ -1,8 +1,8 @@
 /*
  * park.h - one thread sleeps, others wake it: a futex word that remembers.
  *
- * A signal before the sleep is not lost: the sleep ends at once.  The sleeper resets the word when
- * it has handled the signal.
+ * A signal before the sleep is not lost: the sleep ends immediately.  The sleeper resets the word
+ * when it has handled the signal.
  */
 #ifndef NX_PARK_H
 #define NX_PARK_H

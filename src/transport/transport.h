@@ -162,7 +162,7 @@ typedef struct nx_link_ops {
     /* Optional, for transports that have a frame in memory before its upcall. Returns the complete
      * frame of the message lane that on_frame would deliver next. False: there is none, or
      * something else is pending that needs the loop. Borrowed until drop_frame or the next
-     * iteration of the loop; the peer may modify it meanwhile. Not in a callback. */
+     * iteration of the loop; the peer may modify it until then. Not in a callback. */
     bool (*peek_frame)(nx_link *link, nx_bytes *frame);
     /* The owner has consumed the frame of peek_frame: on_frame will not deliver it. */
     void (*drop_frame)(nx_link *link);

@@ -1,21 +1,21 @@
 /*
  * by_remote_read.c - large operations, in the memory of the other ranks.
  *
- * allreduce, reduce   each rank owns a part of the vector: it reads that part of all, reduces
- *                     it, and says so (step 1); then all, or the root, read it.  Where the
- *                     owner pushes (host_call.h) it writes each block to them while that is in
- *                     the cache, before step 1.  A rank that has seen step 1 of all has its
- *                     result, but for what it reads; it then waits for the last step of
- *                     those that read from it.
- *                     With a hook: the whole part first, then the hook.  Of a bucket:
- *                     bucket.c.
- * reduce_scatter      the part is its own block, and no other rank's.
- * allgather, alltoall each reads its blocks from all, beginning behind itself.
+ * allreduce, reduce   Each rank owns a part of the vector.  It reads that part from all ranks,
+ *                     reduces it, and reports step 1; then all ranks, or the root, read the result.
+ *                     Where the owner pushes (host_call.h), it writes each block to the readers
+ *                     before step 1, while the block is in the cache.  A rank that has seen step 1
+ *                     of all ranks has its result, except the parts that it reads.  The rank then
+ *                     waits for the last step of its readers.
+ *                     With a hook: the whole part first, then the hook.  For a bucket: bucket.c.
+ * reduce_scatter      The part is the rank's own block, and no other rank's.
+ * allgather, alltoall Each rank reads its blocks from all ranks, beginning with the rank after it.
  * broadcast, scatter, gather
- *                     the receiver reads. Where the sender pushes, the root copies one n-th and the
- *                     other rank the rest: with two ranks both cores copy.
- * scan, exscan        each reads what the rank before it has got, stretch by stretch as that
- *                     is done, and adds its input; for an exscan the input of that rank.
+ *                     The receiver reads.  Where the sender pushes, the root copies one n-th and
+ *                     the other rank the rest: with two ranks both cores copy.
+ * scan, exscan        Each rank reads the result of the previous rank, one stretch after the other
+ *                     as the stretches are done, and adds its own input; in an exscan it adds the
+ *                     input of the previous rank.
  */
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /*
- * pending_link.h - the network transport from inside.
+ * pending_link.h - the internals of the network transport.
  *
- *   inet.c          the endpoint: two sockets of one port, and what comes in
+ *   inet.c          the endpoint: two sockets of one port, and incoming links
  *   pending_link.c  a link that has not come up: its queue, its operations, its end
  *   choose.c        its two legs: when each is dialled, which one is used, why there is none
  */

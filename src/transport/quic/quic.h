@@ -111,8 +111,8 @@ typedef struct nx_quic_target {
 } nx_quic_target;
 
 /*
- * Opens a link to |target|, usable at once; on_up or on_down follows. There is at most one link to
- * a member: NEXAR_EINVAL if one exists.
+ * Opens a link to |target|, usable immediately; on_up or on_down follows. There is at most one link
+ * to a member: NEXAR_EINVAL if one exists.
  */
 NX_MUST_CHECK nexar_err nx_quic_dial(nx_quic *q, const nx_quic_target *target, const nx_link_up *up,
                                      void *up_ctx, nx_link **out);

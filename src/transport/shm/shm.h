@@ -107,8 +107,8 @@ const nx_shm_offer *nx_shm_offer_of(const nx_shm *shm);
 /* This process is |member|: accepts connections from now on. Once. */
 NX_MUST_CHECK nexar_err nx_shm_start(nx_shm *shm, uint64_t member);
 
-/* Opens a link to |member|, usable at once; on_up, on_moved or on_down follows. After nx_shm_start;
- * NEXAR_EINVAL if a link exists.  NEXAR_ENOMEM. */
+/* Opens a link to |member|, usable immediately; on_up, on_moved or on_down follows. After
+ * nx_shm_start; NEXAR_EINVAL if a link exists.  NEXAR_ENOMEM. */
 NX_MUST_CHECK nexar_err nx_shm_dial(nx_shm *shm, uint64_t member, const nx_link_up *up,
                                     void *up_ctx, nx_link **out);
 
