@@ -51,7 +51,7 @@ static void take_turn(const nx_episode *t)
         (void)nx_episode_is_out(t, rank);
     }
     nx_board_break(t->board, t->self, t->rank, t->number, NEXAR_EPEER, "it ends");
-    nxt_must((int)nx_episode_trouble(t, why) < 0);
+    nxt_must((int)nx_episode_trouble(t, why) <= 0); /* NEXAR_OK: a rank has failed */
     nxt_must(memchr(why, '\0', sizeof(why)) != NULL);
     nx_episode_leave(t);
     nx_board_engine(t->board, t->self, t->rank, t->number);
