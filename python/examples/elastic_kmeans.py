@@ -87,7 +87,7 @@ def run(comm: nexar.Comm, points: np.ndarray, grow: int, kill: bool) -> np.ndarr
 
 def main() -> None:
     options = argparse.ArgumentParser()
-    options.add_argument("--grow", type=int, default=0, help="start ranks after step 10, up to so many")
+    options.add_argument("--grow", type=int, default=0, help="start ranks after step 10, up to N")
     options.add_argument("--kill", action="store_true", help="kill a rank at step 40")
     given = options.parse_args()
     points = dataset()

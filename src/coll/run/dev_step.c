@@ -139,7 +139,7 @@ static nexar_err reduce_into(const nx_dev_site *s, nx_ref dst, const char *data,
     return err;
 }
 
-/* Whether |len| elements at |ref| are in so many short pieces that combining them here costs less
+/* Whether |len| elements at |ref| are in pieces so short that combining them here costs less
  * than a call of the adapter for each. */
 static bool is_scattered(const nx_dev_site *s, nx_ref ref, size_t len)
 {

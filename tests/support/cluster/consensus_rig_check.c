@@ -41,7 +41,7 @@ static void check_value(rig *g, const rank_state *by, uint32_t seq)
                             seq, author);
     }
     if ((d->failed & ~(g->accused | g->leavers_gone)) != 0) {
-        nxt_consensus_wrong(g, "instance %u leaves out ranks %x that nobody held for dead", seq,
+        nxt_consensus_wrong(g, "instance %u excludes ranks %x that no rank declared failed", seq,
                             d->failed & ~(g->accused | g->leavers_gone));
     }
 }

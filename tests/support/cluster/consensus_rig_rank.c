@@ -113,7 +113,7 @@ static void on_learned(void *ctx, uint32_t rank)
         nxt_consensus_wrong(g, "rank %u hears that rank %u has left, which has not", r->self, rank);
     }
     if (!left && !((g->accused >> rank) & 1)) {
-        nxt_consensus_wrong(g, "rank %u takes rank %u for dead, which has left", r->self, rank);
+        nxt_consensus_wrong(g, "rank %u treats rank %u as failed, which has left", r->self, rank);
     }
     if (left) {
         r->gone |= 1U << rank;
